@@ -1,0 +1,2 @@
+//! Start-up: hooks, arguments, exit code.
+fn main() {}
