@@ -118,16 +118,16 @@ impl<'a> Chunk<'a> {
             self.metrics.and_then(|raw| serde_json::from_str::<VllmMetrics>(raw.get()).ok())
         {
             return Some(EngineTimes {
-                wait: metrics.queue_time_ms.and_then(from_ms),
-                prefill: metrics.time_to_first_token_ms.and_then(from_ms),
-                decode: metrics.generation_time_ms.and_then(from_ms),
+                wait: metrics.wait.and_then(from_ms),
+                prefill: metrics.prefill.and_then(from_ms),
+                decode: metrics.decode.and_then(from_ms),
             });
         }
         let timings: LlamaTimings = serde_json::from_str(self.timings?.get()).ok()?;
         Some(EngineTimes {
             wait: None,
-            prefill: timings.prompt_ms.and_then(from_ms),
-            decode: timings.predicted_ms.and_then(from_ms),
+            prefill: timings.prefill.and_then(from_ms),
+            decode: timings.decode.and_then(from_ms),
         })
     }
 }
@@ -270,17 +270,24 @@ struct CompletionDetails {
     reasoning_tokens: Option<serde_json::Number>,
 }
 
+/// `metrics` of vLLM, in milliseconds.
 #[derive(Deserialize)]
 struct VllmMetrics {
-    queue_time_ms: Option<f64>,
-    time_to_first_token_ms: Option<f64>,
-    generation_time_ms: Option<f64>,
+    #[serde(rename = "queue_time_ms")]
+    wait: Option<f64>,
+    #[serde(rename = "time_to_first_token_ms")]
+    prefill: Option<f64>,
+    #[serde(rename = "generation_time_ms")]
+    decode: Option<f64>,
 }
 
+/// `timings` of llama.cpp, in milliseconds.
 #[derive(Deserialize)]
 struct LlamaTimings {
-    prompt_ms: Option<f64>,
-    predicted_ms: Option<f64>,
+    #[serde(rename = "prompt_ms")]
+    prefill: Option<f64>,
+    #[serde(rename = "predicted_ms")]
+    decode: Option<f64>,
 }
 
 /// `None` for what is not a length of time.

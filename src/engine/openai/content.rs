@@ -122,6 +122,9 @@ impl Content {
         if self.choice(choice, at) {
             self.times.last_token = Some(at);
         }
+        if self.finish.is_none() {
+            self.fail_with("no finish reason in the answer: ", &String::from_utf8_lossy(body));
+        }
         // Everything came at once: when it began is not known.
         self.times.first_answer = None;
     }
@@ -131,7 +134,8 @@ impl Content {
         if data.trim_ascii() == DONE {
             self.done = true;
         }
-        if !self.is_over() {
+        // A body without any event may be no event stream at all: `settle` says what it is.
+        if !self.is_over() && self.events > 0 {
             self.fail_with("the stream ended inside an event: ", &String::from_utf8_lossy(data));
         }
     }

@@ -158,7 +158,7 @@ fn message(body: &[u8]) -> String {
         .map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned)
 }
 
-/// Looks where engines write it: `error` as an object or a text, `message`, FastAPI's `detail` and `msg`.
+/// Looks where engines write it: `error` as an object or a text, `message`, `FastAPI`'s `detail` and `msg`.
 fn sentence(json: &Value) -> Option<&str> {
     match json {
         Value::String(text) => Some(text.as_str()).filter(|text| !text.is_empty()),
@@ -180,7 +180,7 @@ fn retry_after(value: &str) -> Option<Duration> {
     Some(Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
 }
 
-/// What engines write before the limit of their context: llama.cpp's field, vLLM, llama.cpp, SGLang, TGI.
+/// What engines write before the limit of their context: llama.cpp's field, vLLM, llama.cpp, `SGLang`, TGI.
 const LIMIT_AFTER: &[&str] = &[
     "\"n_ctx\":",
     "maximum context length is ",
