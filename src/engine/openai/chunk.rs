@@ -89,8 +89,8 @@ fn said<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
 
 impl<'a> Chunk<'a> {
     /// Reads the JSON of one event or body.
-    pub fn parse(json: &'a [u8]) -> serde_json::Result<Self> {
-        serde_json::from_slice(json)
+    pub fn parse(json: &'a str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
     }
 
     /// Whether this is an error object instead of a part of an answer.

@@ -107,23 +107,24 @@ impl Content {
     /// Takes a whole body that is not a stream.
     pub(super) fn whole(&mut self, body: &[u8], at: Stamp) {
         self.bytes += body.len() as u64;
-        let chunk = match Chunk::parse(body) {
+        let json = String::from_utf8_lossy(body);
+        let chunk = match Chunk::parse(&json) {
             Ok(chunk) if chunk.is_error() => return self.fail(failure::of_error(body)),
             Ok(chunk) => chunk,
             Err(_) if failure::is_html(None, body) => {
                 return self.fail_with("answered with ", &failure::html(body));
             }
-            Err(error) => return self.unreadable(body, &error),
+            Err(error) => return self.unreadable(&json, &error),
         };
         self.counts(&chunk);
         let Some(choice) = &chunk.choice else {
-            return self.fail_with("no choices in the answer: ", &String::from_utf8_lossy(body));
+            return self.fail_with("no choices in the answer: ", &json);
         };
         if self.choice(choice, at) {
             self.times.last_token = Some(at);
         }
         if self.finish.is_none() {
-            self.fail_with("no finish reason in the answer: ", &String::from_utf8_lossy(body));
+            self.fail_with("no finish reason in the answer: ", &json);
         }
         // Everything came at once: when it began is not known.
         self.times.first_answer = None;
@@ -163,17 +164,14 @@ impl Content {
     }
 
     fn json(&mut self, event: Event<'_>, at: Stamp) {
-        match Chunk::parse(event.data) {
+        // An event stream is decoded with replacement characters, so that bytes that are not UTF-8 do not break it.
+        let json = String::from_utf8_lossy(event.data);
+        match Chunk::parse(&json) {
             Ok(chunk) if chunk.is_error() => self.fail(failure::of_error(event.data)),
             Ok(chunk) => self.chunk(&chunk, at),
-            // An event stream is decoded with replacement characters; JSON wants UTF-8.
-            Err(_) if std::str::from_utf8(event.data).is_err() => {
-                let data = String::from_utf8_lossy(event.data);
-                self.json(Event { kind: event.kind, data: data.as_bytes() }, at);
-            }
             // Events of a type of their own are not part of the answer (`event: ping`).
             Err(_) if !matches!(event.kind, b"" | b"message") => {}
-            Err(error) => self.unreadable(event.data, &error),
+            Err(error) => self.unreadable(&json, &error),
         }
     }
 
@@ -243,9 +241,8 @@ impl Content {
         failure::short(text.as_bytes())
     }
 
-    fn unreadable(&mut self, json: &[u8], error: &serde_json::Error) {
-        let what = format!("{error}: {}", String::from_utf8_lossy(json));
-        self.fail_with("not the JSON of an answer, ", &what);
+    fn unreadable(&mut self, json: &str, error: &serde_json::Error) {
+        self.fail_with("not the JSON of an answer, ", &format!("{error}: {json}"));
     }
 
     fn fail_with(&mut self, what: &str, came_back: &str) {
