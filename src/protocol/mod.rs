@@ -4,10 +4,12 @@
 //! every check.
 
 mod reason;
+mod reference;
 mod rule;
 mod setting;
 
 pub use reason::FailureReason;
+pub use reference::Reference;
 pub use rule::{Accept, Compare, DateOrder, DecimalMark, FieldRule, Missing, Parse, QualityRule, Threshold};
 pub use setting::{Parameter, Setting, Sweep};
 
