@@ -1,16 +1,38 @@
 //! Everything that is held fixed in a run, and the sweeps that depart from it.
 //!
-//! [`Protocol`] is what a checked file means. Only [`load`](fn@load) makes one, so a `Protocol` in hand has passed
-//! every check.
+//! [`Protocol`] is what a checked file means. Only [`read`](fn@read) makes one, so a `Protocol` in hand has passed
+//! every check. [`Protocol::load_corpus`] then brings the documents, and [`fingerprint`](fn@fingerprint) names all
+//! that is fixed.
 
+mod build;
+mod check;
+mod contradictions;
+pub mod corpus;
+mod duration;
+mod fingerprint;
+mod form;
+pub mod keys;
+mod overrides;
+mod place;
+mod problem;
+mod prompt;
+mod read;
 mod reason;
 mod reference;
 mod rule;
+mod schema;
 mod setting;
+mod tree;
 
+pub use fingerprint::{Fingerprint, NotAFingerprint, fingerprint};
+pub use form::Form;
+pub use overrides::{Override, OverrideError};
+pub use problem::{Problem, Severity};
+pub use read::{Frozen, ReadError, Unreadable, read};
 pub use reason::FailureReason;
 pub use reference::Reference;
 pub use rule::{Accept, Compare, DateOrder, DecimalMark, FieldRule, Missing, Parse, QualityRule, Threshold};
+pub use schema::schema;
 pub use setting::{Parameter, Setting, Sweep};
 
 use std::path::PathBuf;
@@ -165,8 +187,8 @@ pub struct Simulated {
 /// `[measure]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
-    /// Documents sent before each pass and excluded from every figure.
-    pub warm_up_documents: usize,
+    /// What is sent before each pass and excluded from every figure.
+    pub warm_up: WarmUp,
     /// Passes per step.
     pub repetitions: u32,
     /// Limit on one whole request.
@@ -175,6 +197,30 @@ pub struct Measure {
     pub chunk_timeout: Duration,
     /// How passes are kept independent of each other's prompts.
     pub prefix_cache: PrefixCache,
+}
+
+impl Measure {
+    /// Documents sent as warm-up before each pass over a corpus of that many.
+    pub fn warm_up_documents(&self, corpus: usize) -> usize {
+        match self.warm_up {
+            WarmUp::Documents(documents) => documents,
+            WarmUp::Usual => WarmUp::USUAL.min(corpus),
+        }
+    }
+}
+
+/// `measure.warm_up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// This many documents; a smaller corpus is refused.
+    Documents(usize),
+    /// [`WarmUp::USUAL`] documents, or all of a smaller corpus.
+    Usual,
+}
+
+impl WarmUp {
+    /// Documents sent as warm-up when the file says nothing.
+    pub const USUAL: usize = 8;
 }
 
 /// `measure.prefix_cache`.
