@@ -68,11 +68,12 @@ fn every_checked_field_must_match() {
 
 #[test]
 fn absent_and_null_mean_what_the_rule_says() {
+    use Outcome::{Match, Missing as NotAnswered, NotChecked};
+
     let text = r#"{"date": null, "total": "8.00"}"#;
     let outcomes = |missing, expected: Value| -> Vec<Outcome> {
         judged(&receipt(missing), expected, text).fields.into_iter().map(|field| field.outcome).collect()
     };
-    use Outcome::{Match, Missing as NotAnswered, NotChecked};
     let null = json!({"date": null, "total": "8.00", "kind": null});
     assert_eq!(outcomes(Missing::Wrong, null.clone()), [NotChecked, Match, NotChecked]);
     assert_eq!(outcomes(Missing::NullMatchesNull, null), [Match, Match, Match]);
