@@ -47,7 +47,7 @@ fn innermost(value: &Value) -> Option<&Map<String, Value>> {
     }
 }
 
-fn judged(raw: &str, fields: impl IntoIterator<Item = String>, reference: Reference) -> Judgement {
+fn judged(raw: &str, fields: impl IntoIterator<Item = String>, reference: &Reference) -> Judgement {
     let text = Compare::Text { fold_case: false, fold_accents: false, fold_spaces: false };
     let field = FieldRule { compare: text, missing: Missing::Wrong };
     let rule = QualityRule {
@@ -56,7 +56,7 @@ fn judged(raw: &str, fields: impl IntoIterator<Item = String>, reference: Refere
         threshold: Threshold::new(0.9).unwrap(),
         fields: fields.into_iter().map(|name| (name, field.clone())).collect(),
     };
-    judge(&rule, &reference, &Output { text: raw, truncated: false })
+    judge(&rule, reference, &Output { text: raw, truncated: false })
 }
 
 fn read_object(case: &Case) -> Reading {
@@ -65,7 +65,7 @@ fn read_object(case: &Case) -> Reading {
         Some(expected) => expected.keys().cloned().collect(),
         None => ["date", "amount", "category", "price"].map(str::to_owned).into(),
     };
-    let judgement = judged(&case.raw, fields, Reference::default());
+    let judgement = judged(&case.raw, fields, &Reference::default());
     judgement.parsed.map(|value| (Value::Object(value), !judgement.repairs.is_empty()))
 }
 
@@ -123,7 +123,7 @@ fn right_values_are_accepted_whatever_surrounds_them() {
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         let fields = texts.iter().map(|(name, _)| name.clone());
-        let judgement = judged(&case.raw, fields, Reference(texts.iter().cloned().collect()));
+        let judgement = judged(&case.raw, fields, &Reference(texts.iter().cloned().collect()));
         assert_eq!(judgement.verdict, aforo::quality::Verdict::Accepted, "{}", case.id);
     }
 }

@@ -40,7 +40,8 @@ pub enum Outcome {
     NotChecked,
 }
 
-/// Compares one field. `None` is an absent key; the two absences and null mean what the rule's `missing` says.
+/// Compares one field. `None` is an absent key. An answer of null is an absent answer; what null in the reference
+/// means is the rule's `missing`.
 pub(super) fn outcome(rule: &FieldRule, expected: Option<&Value>, answered: Option<&Value>) -> Outcome {
     let answered = answered.filter(|value| !value.is_null());
     match (expected, answered, rule.missing) {
