@@ -1,1 +1,3 @@
-//! placeholder
+//! Who answers.
+
+pub mod simulated;
