@@ -1,6 +1,9 @@
-//! Who answers: any server that speaks the `OpenAI` HTTP API.
+//! Who answers: servers over HTTP, what they say of themselves, and the simulated engine.
 
 mod clock;
+pub mod metrics;
 pub mod openai;
+pub mod pages;
+pub mod simulated;
 
 pub use clock::Stamp;

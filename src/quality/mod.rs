@@ -99,6 +99,13 @@ pub fn judge(rule: &QualityRule, reference: &Reference, output: &Output<'_>) -> 
     Judgement { verdict, parsed, repairs, fields }
 }
 
+impl Judgement {
+    /// The judgement of a request that brought no output to judge.
+    pub fn failed(reason: FailureReason, detail: &str) -> Self {
+        Self { verdict: failed(reason, detail), parsed: None, repairs: Vec::new(), fields: Vec::new() }
+    }
+}
+
 fn compare(rule: &QualityRule, reference: &Reference, answered: &Map<String, Value>) -> Vec<FieldOutcome> {
     rule.fields
         .iter()
