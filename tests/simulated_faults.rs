@@ -1,5 +1,5 @@
 //! Each fault that a request can ask of the simulated engine.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp, missing_docs, unreachable_pub)]
 
 mod simulated_client;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use simulated_client::{answer, ask, chat, config, metrics_until, post, sample, start, with};
 
-fn faulty(fault: Value) -> Value {
+fn faulty(fault: &Value) -> Value {
     with(chat(2), json!({ "simulate": fault }))
 }
 
@@ -20,7 +20,7 @@ async fn a_status_is_answered_with_retry_after_where_it_belongs() {
         (json!({"status": 429}), 429, Some("1")),
         (json!({"status": 503, "retry_after": 7}), 503, Some("7")),
     ] {
-        let response = post(&engine, "/v1/chat/completions", &faulty(fault)).await;
+        let response = post(&engine, "/v1/chat/completions", &faulty(&fault)).await;
         assert_eq!(response.status(), status);
         assert_eq!(response.headers().get("retry-after").map(|value| value.to_str().unwrap()), retry_after);
         assert_eq!(response.json::<Value>().await.unwrap()["error"]["code"], status);
@@ -30,10 +30,10 @@ async fn a_status_is_answered_with_retry_after_where_it_belongs() {
 #[tokio::test]
 async fn memory_is_a_500_with_the_text_of_cuda() {
     let engine = start(&config()).await;
-    let response = post(&engine, "/v1/chat/completions", &faulty(json!({"memory": true}))).await;
+    let response = post(&engine, "/v1/chat/completions", &faulty(&json!({"memory": true}))).await;
     assert_eq!(response.status(), 500);
     assert!(response.text().await.unwrap().contains("CUDA out of memory. Tried to allocate"));
-    let stream = ask(&engine, &faulty(json!({"memory": true, "error_in_stream": 2}))).await;
+    let stream = ask(&engine, &faulty(&json!({"memory": true, "error_in_stream": 2}))).await;
     assert_eq!(stream.content(), answer(2)[..8]);
     assert!(stream.error().unwrap().contains("CUDA out of memory"));
 }
@@ -42,13 +42,13 @@ async fn memory_is_a_500_with_the_text_of_cuda() {
 async fn an_error_in_the_stream_comes_after_the_tokens_asked_for() {
     let engine = start(&config()).await;
     for after in [0, 3, 10_000] {
-        let stream = ask(&engine, &faulty(json!({"error_in_stream": after}))).await;
+        let stream = ask(&engine, &faulty(&json!({"error_in_stream": after}))).await;
         assert_eq!(stream.content(), answer(2)[..(after * 4).min(answer(2).len())]);
         assert!(stream.error().unwrap().contains("EngineCore"));
         assert_eq!(stream.finish_reason(), None);
         assert!(stream.done && stream.complete);
     }
-    let whole = with(faulty(json!({"error_in_stream": 3})), json!({"stream": false}));
+    let whole = with(faulty(&json!({"error_in_stream": 3})), json!({"stream": false}));
     assert_eq!(post(&engine, "/v1/chat/completions", &whole).await.status(), 500);
     let page = simulated_client::metrics(&engine).await;
     assert_eq!(sample(&page, &["request_success_total", "\"error\""]), 4.0);
@@ -57,7 +57,7 @@ async fn an_error_in_the_stream_comes_after_the_tokens_asked_for() {
 #[tokio::test]
 async fn f43_a_clean_close_has_no_finish_reason() {
     let engine = start(&config()).await;
-    let stream = ask(&engine, &faulty(json!({"close_clean": 4}))).await;
+    let stream = ask(&engine, &faulty(&json!({"close_clean": 4}))).await;
     assert_eq!(stream.content(), answer(2)[..16]);
     assert!(stream.complete && !stream.done && stream.rest.is_empty());
     assert_eq!((stream.finish_reason(), stream.usage()), (None, None));
@@ -66,7 +66,7 @@ async fn f43_a_clean_close_has_no_finish_reason() {
 #[tokio::test]
 async fn a_reset_leaves_a_chunk_and_an_event_unfinished() {
     let engine = start(&config()).await;
-    let stream = ask(&engine, &faulty(json!({"reset": 4}))).await;
+    let stream = ask(&engine, &faulty(&json!({"reset": 4}))).await;
     assert_eq!(stream.content(), answer(2)[..16]);
     assert!(!stream.complete && !stream.done);
     assert_eq!(stream.rest, "data: {\"id\":\"");
@@ -76,7 +76,7 @@ async fn a_reset_leaves_a_chunk_and_an_event_unfinished() {
 #[tokio::test]
 async fn f80_a_stall_is_silent_until_the_client_leaves() {
     let engine = start(&config()).await;
-    let mut response = post(&engine, "/v1/chat/completions", &faulty(json!({"stall": 2}))).await;
+    let mut response = post(&engine, "/v1/chat/completions", &faulty(&json!({"stall": 2}))).await;
     let mut text = String::new();
     while text.matches("\n\n").count() < 3 {
         text.push_str(std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap());
@@ -98,9 +98,9 @@ async fn f80_a_stall_is_silent_until_the_client_leaves() {
 #[tokio::test]
 async fn usage_and_done_can_be_missing() {
     let engine = start(&config()).await;
-    let stream = ask(&engine, &faulty(json!({"no_usage": true}))).await;
+    let stream = ask(&engine, &faulty(&json!({"no_usage": true}))).await;
     assert!(stream.usage().is_none() && stream.done);
-    let stream = ask(&engine, &faulty(json!({"no_done": true}))).await;
+    let stream = ask(&engine, &faulty(&json!({"no_done": true}))).await;
     assert!(stream.usage().is_some() && !stream.done && stream.complete);
     assert_eq!(stream.finish_reason(), Some("stop"));
 }
@@ -108,7 +108,7 @@ async fn usage_and_done_can_be_missing() {
 #[tokio::test]
 async fn f73_usage_can_be_late() {
     let engine = start(&config()).await;
-    let body = faulty(json!({"late_usage_ms": 150}));
+    let body = faulty(&json!({"late_usage_ms": 150}));
     let mut response = post(&engine, "/v1/chat/completions", &body).await;
     let (mut finished, mut text) = (None, String::new());
     while let Some(chunk) = response.chunk().await.unwrap() {
@@ -124,7 +124,7 @@ async fn f73_usage_can_be_late() {
 #[tokio::test]
 async fn f72_the_role_can_come_long_before_the_first_token() {
     let engine = start(&config()).await;
-    let body = faulty(json!({"role_first_ms": 150}));
+    let body = faulty(&json!({"role_first_ms": 150}));
     let sent = Instant::now();
     let mut response = post(&engine, "/v1/chat/completions", &body).await;
     let first = response.chunk().await.unwrap().unwrap();
@@ -139,7 +139,7 @@ async fn f72_the_role_can_come_long_before_the_first_token() {
 #[tokio::test]
 async fn comments_come_between_events() {
     let engine = start(&config()).await;
-    let stream = ask(&engine, &faulty(json!({"comments": true}))).await;
+    let stream = ask(&engine, &faulty(&json!({"comments": true}))).await;
     assert_eq!(stream.comments, stream.content_events().len());
     assert_eq!(stream.content(), answer(2));
 }
@@ -148,12 +148,12 @@ async fn comments_come_between_events() {
 async fn a_page_or_a_redirect_can_stand_in_the_way() {
     let engine = start(&config()).await;
     for (fault, status) in [(json!({"html": true}), 502), (json!({"html": true, "status": 200}), 200)] {
-        let response = post(&engine, "/v1/chat/completions", &faulty(fault)).await;
+        let response = post(&engine, "/v1/chat/completions", &faulty(&fault)).await;
         assert_eq!(response.status(), status);
         assert_eq!(response.headers()["content-type"], "text/html");
         assert!(response.text().await.unwrap().starts_with("<html>"));
     }
-    let response = post(&engine, "/v1/chat/completions", &faulty(json!({"redirect": "/login"}))).await;
+    let response = post(&engine, "/v1/chat/completions", &faulty(&json!({"redirect": "/login"}))).await;
     assert_eq!(response.status(), 307);
     assert_eq!(response.headers()["location"], "/login");
 }

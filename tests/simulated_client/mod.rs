@@ -141,7 +141,7 @@ pub async fn read(mut response: reqwest::Response) -> Stream {
     }
     let text = String::from_utf8(bytes).unwrap();
     let mut events: Vec<&str> = text.split("\n\n").collect();
-    stream.rest = events.pop().unwrap_or("").to_owned();
+    events.pop().unwrap_or("").clone_into(&mut stream.rest);
     for event in events {
         if event.starts_with(':') {
             stream.comments += 1;

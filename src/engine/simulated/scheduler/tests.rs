@@ -1,4 +1,5 @@
 //! The model without a clock: the test is the one who says what time it is.
+#![allow(clippy::float_cmp, reason = "an empty cache is exactly 0")]
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
