@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 fn cases(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/protocols").join(folder);
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    let mut cases: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
     cases.sort();
     cases
 }
