@@ -1,2 +1,19 @@
 //! Start-up: hooks, arguments, exit code.
-fn main() {}
+
+use std::process::ExitCode;
+
+use aforo::cli::{Cli, execute};
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    if let Err(error) = color_eyre::install() {
+        eprintln!("aforo: {error}");
+    }
+    match execute(Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            error.show();
+            error.code()
+        }
+    }
+}

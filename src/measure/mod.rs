@@ -1,1 +1,11 @@
-//! placeholder
+//! How a pass is taken: the load, its live counts, and the record of each request.
+
+mod limits;
+mod live;
+mod load;
+mod record;
+
+pub use limits::{OpenFilesError, raise_open_files};
+pub use live::{Live, LiveCounts};
+pub use load::{Capture, Load, LoadError, Phase, PhaseEnd, Sink, Work};
+pub use record::{EngineTimes, FieldVerdict, RequestRecord, Times, TokenSource, Tokens};

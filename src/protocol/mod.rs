@@ -242,7 +242,7 @@ pub struct Objective {
 }
 
 /// One deadline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Deadline {
     /// Which figure is bounded.
     pub figure: DeadlineFigure,
@@ -253,7 +253,8 @@ pub struct Deadline {
 }
 
 /// Figures that a deadline can bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeadlineFigure {
     /// Time to first token.
     FirstToken,

@@ -1,9 +1,10 @@
 //! The expected values of one document.
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The expected values of one document, by field.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Field name -> expected value. A key that is absent is never checked; what null means is the field's
+/// [`Missing`](super::Missing).
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Reference(pub IndexMap<String, Value>);

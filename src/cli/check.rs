@@ -1,0 +1,32 @@
+//! `aforo check`: everything that can be known before anything is sent.
+
+use std::fmt::Write as _;
+
+use super::exit::{CliError, Exit};
+use super::run::{print, read_protocol};
+use super::safe::safe;
+use super::{ProtocolArgs, run};
+use crate::run::plan;
+
+pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
+    let frozen = read_protocol(args)?;
+    let corpus = frozen.protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
+    let fingerprint = crate::protocol::fingerprint(&frozen.protocol, &corpus);
+    let steps = plan::steps(&frozen.protocol);
+    run::show_cautions(&frozen);
+    let passes: u64 = steps.iter().map(|step| u64::from(step.repetitions)).sum();
+    let warm_up = frozen.protocol.measure.warm_up_documents(corpus.documents.len());
+    let requests = passes * (corpus.documents.len() + warm_up) as u64;
+    let mut text = format!(
+        "{} is good: {} documents, {} steps, {passes} passes, {requests} requests with warm-up\nfingerprint {fingerprint}\n",
+        frozen.protocol.name,
+        corpus.documents.len(),
+        steps.len(),
+    );
+    for (number, step) in steps.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:>3}  {}  × {}", number + 1, step.label, step.repetitions);
+    }
+    print(&safe(&text));
+    Ok(Exit::Done)
+}

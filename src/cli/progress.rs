@@ -1,0 +1,131 @@
+//! The lines that a run without a screen prints on standard error.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use super::ask::QUESTION;
+use super::run::say;
+use crate::engine::Stamp;
+use crate::measure::Phase;
+use crate::protocol::FailureReason;
+use crate::results::row::{self, Row};
+use crate::run::event::{Event, Line, RunEnd};
+use crate::run::runner::View;
+use crate::run::state::{PassState, State, StepState};
+
+/// Time between two lines of a running measurement.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Prints until the run's last line.
+pub(super) async fn show(mut view: View) {
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            line = view.lines.recv() => match line {
+                Some(line) => {
+                    let state = view.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    event(&state, &line);
+                    if matches!(line.event, Event::RunEnded { .. }) {
+                        return;
+                    }
+                    ticks.reset();
+                }
+                None => return,
+            },
+            _ = ticks.tick() => tick(&view),
+        }
+    }
+}
+
+fn event(state: &State, line: &Line) {
+    match &line.event {
+        Event::EngineFound(engine) => {
+            let name = engine.found.engine.as_deref().unwrap_or("an unknown engine");
+            let metrics = if engine.found.metrics.is_some() { "" } else { " · no metrics page: its own counts are n/a" };
+            say(&format!("{name} at {} · passes isolated by {}{metrics}", engine.base_url, engine.isolation.word()));
+        }
+        Event::Caution { text } => say(&format!("caution: {text}")),
+        Event::PhaseStarted { id, phase: Phase::Measurement, requests } => {
+            if let Some(step) = state.steps.get(id.step) {
+                say(&format!("{} · pass {} · {requests} documents", heading(state, id.step, step), id.pass));
+            }
+        }
+        Event::PassEnded { id, .. } => {
+            let rows = row::rows(state);
+            if let Some(row) = rows.iter().find(|r| r.step_index == id.step && r.pass.number == id.pass) {
+                say(&format!("  {}", summary(row)));
+            }
+        }
+        Event::GateOpened { step } => {
+            let next = state.steps.get(step + 1).map_or("the end of the run", |step| step.step.label.as_str());
+            say(&format!("gate after step {} · next is {next} · {QUESTION}", step + 1));
+        }
+        Event::RunEnded { end: RunEnd::Stopped } => say("stopped"),
+        _ => {}
+    }
+}
+
+fn heading(state: &State, index: usize, step: &StepState) -> String {
+    format!("step {}/{} · {}", index + 1, state.steps.len(), step.step.label)
+}
+
+fn summary(row: &Row<'_>) -> String {
+    let share = row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let rate = row.accepted_per_hour().map_or_else(|| "n/a".to_owned(), |rate| format!("{rate:.0}"));
+    let first = row.first_token(50).value().map_or_else(|| "n/a".to_owned(), |s| format!("{s:.3} s"));
+    format!(
+        "{} · accepted {} of {} ({share}) · {rate} accepted per hour · first token p50 {first}{}",
+        row.status.word(),
+        row.accepted,
+        row.documents,
+        failures(|reason| row.failed(reason)),
+    )
+}
+
+fn failures(count: impl Fn(FailureReason) -> u64) -> String {
+    let parts: Vec<_> = FailureReason::ALL
+        .into_iter()
+        .filter(|reason| count(*reason) > 0)
+        .map(|reason| format!("{reason} {}", count(reason)))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" · failed: {}", parts.join(", ")) }
+}
+
+/// One line of a measurement that goes on: counts, rate and the time that is left.
+fn tick(view: &View) {
+    let state = view.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(pass) = state.steps.iter().rev().find_map(|step| step.passes.last()).filter(|pass| pass.end.is_none())
+    else {
+        return;
+    };
+    if pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
+        return;
+    }
+    let in_flight = view.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|live| live.counts().in_flight);
+    let in_flight = in_flight.map_or_else(String::new, |n| format!(" · {n} in flight"));
+    let accepted = pass.requests.iter().filter(|request| request.accepted()).count();
+    let failed =
+        failures(|reason| pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64);
+    say(&format!(
+        "  {}/{} ended · {accepted} accepted{in_flight}{failed}{}",
+        pass.requests.len(),
+        pass.planned,
+        left(&state, pass),
+    ));
+}
+
+/// Time left in this pass, from its own rate, and the passes that follow it.
+fn left(state: &State, pass: &PassState) -> String {
+    let Some(begun) = pass.requests.iter().filter_map(|request| request.times.sent).min() else {
+        return String::new();
+    };
+    let elapsed = Stamp::now().since(begun).as_secs_f64();
+    let rest = (pass.planned - pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
+    let planned: u32 = state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
+    let taken: usize = state.steps.iter().map(|step| step.passes.len()).sum();
+    let more = (planned as usize).saturating_sub(taken);
+    format!(" · about {rest:.0} s left in this pass, {more} passes after it")
+}

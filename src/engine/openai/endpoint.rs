@@ -1,0 +1,156 @@
+//! Where a server is and how one authenticates to it.
+
+use std::fmt;
+
+use hyper::Uri;
+use hyper::header::HeaderValue;
+
+use crate::protocol::{Api, Server};
+
+/// A key, kept out of every `Debug` output and every message.
+#[derive(Clone)]
+pub struct ApiKey(HeaderValue);
+
+impl ApiKey {
+    /// Reads the key from the environment variable of that name.
+    pub fn from_env(variable: &str) -> Result<Self, EndpointError> {
+        let key = std::env::var(variable).map_err(|_| EndpointError::KeyMissing(variable.to_owned()))?;
+        let key = key.trim();
+        if key.is_empty() {
+            return Err(EndpointError::KeyMissing(variable.to_owned()));
+        }
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| EndpointError::KeyUnusable(variable.to_owned()))?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    /// The value of the `Authorization` header, marked as sensitive.
+    pub fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(…)")
+    }
+}
+
+/// Why an endpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The environment variable is unset or empty.
+    #[error("the environment variable {0}, named by engine.api_key_env, is not set; export it and start again")]
+    KeyMissing(String),
+    /// The value cannot be sent as a header.
+    #[error("the value of the environment variable {0} holds characters that an HTTP header cannot carry")]
+    KeyUnusable(String),
+    /// The URL cannot be used.
+    #[error("{url}: {why}; engine.base_url looks like http://127.0.0.1:8000/v1")]
+    Url {
+        /// The URL as written.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// A server's address, request path and key.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: bool,
+    pub(super) authority: HeaderValue,
+    pub(super) path: Uri,
+    pub(super) key: Option<ApiKey>,
+    base_url: String,
+}
+
+impl Endpoint {
+    /// The endpoint of a protocol's server; reads the key from the environment.
+    pub fn new(server: &Server) -> Result<Self, EndpointError> {
+        let key = server.api_key_env.as_deref().map(ApiKey::from_env).transpose()?;
+        Self::with_key(&server.base_url, server.api, key)
+    }
+
+    /// The endpoint at a base URL (`http://host:port/v1`).
+    pub fn with_key(base_url: &str, api: Api, key: Option<ApiKey>) -> Result<Self, EndpointError> {
+        let refuse = |why| EndpointError::Url { url: base_url.to_owned(), why };
+        let uri: Uri = base_url.parse().map_err(|_| refuse("not a URL"))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(refuse("neither http:// nor https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| refuse("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(refuse("holds a user name or password"));
+        }
+        let base_path = uri.path().trim_end_matches('/');
+        let call = match api {
+            Api::Chat => "chat/completions",
+            Api::Completions => "completions",
+        };
+        Ok(Self {
+            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            tls,
+            authority: HeaderValue::try_from(authority.as_str()).map_err(|_| refuse("names no usable host"))?,
+            path: format!("{base_path}/{call}").parse().map_err(|_| refuse("has an unusable path"))?,
+            key,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// The base URL without a trailing slash.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The server's root: the base URL without its `/v1`.
+    pub fn root_url(&self) -> &str {
+        self.base_url.strip_suffix("/v1").unwrap_or(&self.base_url)
+    }
+
+    /// The key, if the protocol names one.
+    pub fn key(&self) -> Option<&ApiKey> {
+        self.key.as_ref()
+    }
+
+    /// `host:port`, for messages.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(base: &str) -> String {
+        Endpoint::with_key(base, Api::Chat, None).unwrap().path.to_string()
+    }
+
+    #[test]
+    fn base_urls_with_and_without_a_path_lead_to_the_call() {
+        assert_eq!(path("http://127.0.0.1:8000/v1"), "/v1/chat/completions");
+        assert_eq!(path("http://127.0.0.1:8000/v1/"), "/v1/chat/completions");
+        assert_eq!(path("http://gpu.example/openai/v1"), "/openai/v1/chat/completions");
+    }
+
+    #[test]
+    fn ports_follow_the_scheme_and_ipv6_loses_its_brackets() {
+        let endpoint = Endpoint::with_key("https://[::1]/v1", Api::Completions, None).unwrap();
+        assert_eq!((endpoint.host.as_str(), endpoint.port, endpoint.tls), ("::1", 443, true));
+    }
+
+    #[test]
+    fn passwords_and_other_schemes_are_refused() {
+        for url in ["http://me:secret@host/v1", "ftp://host/v1", "host:8000"] {
+            let error = Endpoint::with_key(url, Api::Chat, None).unwrap_err().to_string();
+            assert!(error.contains("looks like http://127.0.0.1:8000/v1"), "{error}");
+        }
+    }
+}

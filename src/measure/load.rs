@@ -1,0 +1,256 @@
+//! The load: a thread of its own that keeps an exact number of requests in flight and does nothing else.
+//!
+//! Judging and writing happen elsewhere, so that nothing delays the reads whose times are taken here.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::LocalSet;
+
+use super::live::Live;
+use crate::engine::Stamp;
+use crate::engine::openai::{Answer, Dialer, Exchange, Limits, Prepared, RequestForm, Slot};
+
+/// Phase of a pass that sends requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// One request before the run, to see whether the engine answers as the protocol expects.
+    Probe,
+    /// Before the measurement; excluded from every figure.
+    WarmUp,
+    /// What counts.
+    Measurement,
+}
+
+impl Phase {
+    /// The word used in files and on screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::WarmUp => "warm-up",
+            Self::Measurement => "measurement",
+        }
+    }
+}
+
+/// What a phase has to do.
+#[derive(Debug)]
+pub struct Work {
+    /// Which phase it is; kept in each capture.
+    pub phase: Phase,
+    /// Documents in the order in which they are sent.
+    pub documents: Arc<[Prepared]>,
+    /// How many of them, from the first.
+    pub count: usize,
+    /// How a document becomes a request.
+    pub form: RequestForm,
+    /// Requests kept in flight: never more, and never fewer while documents remain.
+    pub concurrency: u32,
+    /// Time limits of a request.
+    pub limits: Limits,
+    /// Prefix of the request ids that the engine's own log shows.
+    pub request_prefix: String,
+}
+
+/// One request as the load saw it, on its way to be judged and written.
+#[derive(Debug)]
+pub struct Capture {
+    /// Position of the document in the corpus.
+    pub index: usize,
+    /// Phase in which it was sent.
+    pub phase: Phase,
+    /// When the load wanted it sent.
+    pub scheduled: Stamp,
+    /// When the attempt was over.
+    pub ended: Stamp,
+    /// What happened on the wire.
+    pub exchange: Exchange,
+    /// What came back.
+    pub answer: Answer,
+    /// True when the run was stopped while it was in flight.
+    pub cancelled: bool,
+}
+
+/// How a phase ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseEnd {
+    /// Every document was sent and ended.
+    Complete,
+    /// The stop came before.
+    Stopped,
+}
+
+/// The load thread is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The thread or its runtime could not be started.
+    #[error("the load thread cannot start: {0}")]
+    Start(#[from] std::io::Error),
+    /// It ended before its time: a fault of aforo, whose reason is in the log.
+    #[error("the load thread ended unexpectedly; see aforo.log in the run folder")]
+    Gone,
+}
+
+/// Takes the captures as requests end; false when they can no longer be kept. Called on the load thread: it must
+/// hand over and return.
+pub type Sink = Box<dyn Fn(Capture) -> bool + Send>;
+
+struct Order {
+    work: Work,
+    sink: Sink,
+    done: oneshot::Sender<PhaseEnd>,
+}
+
+/// The load thread.
+#[derive(Debug)]
+pub struct Load {
+    orders: mpsc::UnboundedSender<Order>,
+    live: Arc<Live>,
+    // Held so that the thread's end can be awaited when the load is dropped.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts the thread. `stop` turning true ends what is in flight.
+    pub fn start(dialer: Dialer, stop: watch::Receiver<bool>) -> Result<Self, LoadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (orders, mut taken) = mpsc::unbounded_channel::<Order>();
+        let live = Arc::new(Live::default());
+        let counts = Arc::clone(&live);
+        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
+            LocalSet::new().block_on(&runtime, async move {
+                let mut slots = Vec::new();
+                while let Some(order) = taken.recv().await {
+                    slots = take_phase(order, slots, &dialer, &counts, &stop).await;
+                }
+            });
+        })?;
+        Ok(Self { orders, live, thread: Some(thread) })
+    }
+
+    /// The counts of the running phase.
+    pub fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live)
+    }
+
+    /// Takes one phase; captures reach the sink in the order in which requests end.
+    pub async fn take(&self, work: Work, sink: Sink) -> Result<PhaseEnd, LoadError> {
+        self.live.reset();
+        let (done, ended) = oneshot::channel();
+        self.orders.send(Order { work, sink, done }).map_err(|_| LoadError::Gone)?;
+        ended.await.map_err(|_| LoadError::Gone)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Closing the channel ends the thread's loop; whatever it still does is over when this returns.
+        self.orders = mpsc::unbounded_channel().0;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the load thread panicked");
+        }
+    }
+}
+
+async fn take_phase(
+    order: Order,
+    mut slots: Vec<Slot>,
+    dialer: &Dialer,
+    live: &Arc<Live>,
+    stop: &watch::Receiver<bool>,
+) -> Vec<Slot> {
+    let Order { work, sink, done } = order;
+    let places = usize::try_from(work.concurrency).unwrap_or(usize::MAX).min(work.count.max(1));
+    slots.truncate(places);
+    slots.resize_with(places, || Slot::new(dialer.clone()));
+    let slots = connect(slots).await;
+    let phase = Rc::new(PhaseState { work, next: Cell::new(0), live: Arc::clone(live), sink });
+    let tasks: Vec<_> = slots
+        .into_iter()
+        .map(|slot| tokio::task::spawn_local(keep_busy(Rc::clone(&phase), slot, stop.clone())))
+        .collect();
+    let mut kept = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        match task.await {
+            Ok(slot) => kept.push(slot),
+            Err(error) => tracing::error!(%error, "a load slot ended unexpectedly"),
+        }
+    }
+    let end = if *stop.borrow() { PhaseEnd::Stopped } else { PhaseEnd::Complete };
+    // A receiver that is gone has stopped waiting for the phase; nothing depends on it any more.
+    let _ = done.send(end);
+    kept
+}
+
+/// Opens all connections before the first request, so that none of them is part of a measured time.
+async fn connect(slots: Vec<Slot>) -> Vec<Slot> {
+    let tasks: Vec<_> = slots
+        .into_iter()
+        .map(|mut slot| {
+            tokio::task::spawn_local(async move {
+                if let Err(error) = slot.connect().await {
+                    // The request itself will fail with this reason and be counted.
+                    tracing::debug!(%error, "connection not opened ahead");
+                }
+                slot
+            })
+        })
+        .collect();
+    let mut connected = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        match task.await {
+            Ok(slot) => connected.push(slot),
+            Err(error) => tracing::error!(%error, "a load slot ended unexpectedly"),
+        }
+    }
+    connected
+}
+
+struct PhaseState {
+    work: Work,
+    next: Cell<usize>,
+    live: Arc<Live>,
+    sink: Sink,
+}
+
+impl PhaseState {
+    fn take_next(&self) -> Option<&Prepared> {
+        let next = self.next.get();
+        let document = self.work.documents.get(next).filter(|_| next < self.work.count)?;
+        self.next.set(next + 1);
+        Some(document)
+    }
+}
+
+async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Receiver<bool>) -> Slot {
+    while !*stop.borrow()
+        && let Some(document) = phase.take_next()
+    {
+        let scheduled = Stamp::now();
+        let body = phase.work.form.body(document);
+        let id = format!("{}-{}", phase.work.request_prefix, document.index);
+        let (mut exchange, mut answer) = (Exchange::default(), Answer::default());
+        phase.live.begin();
+        let cancelled = tokio::select! {
+            biased;
+            () = slot.ask(&id, body, phase.work.limits, &mut exchange, &mut answer) => false,
+            // An error means that nobody is left to stop the run: it counts as a stop.
+            _ = stop.wait_for(|stop| *stop) => true,
+        };
+        phase.live.end();
+        let ended = Stamp::now();
+        let capture =
+            Capture { index: document.index, phase: phase.work.phase, scheduled, ended, exchange, answer, cancelled };
+        if !(phase.sink)(capture) {
+            // The writer is gone: what is measured from here on could not be kept.
+            break;
+        }
+    }
+    slot
+}

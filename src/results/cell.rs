@@ -1,0 +1,84 @@
+//! A value of the results table: typed, or missing with a reason.
+
+use serde_json::Value;
+
+use super::stats::Percentile;
+
+/// A value with its kind, so that each output prints it in its own way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// A word of aforo's own vocabulary; never text from outside.
+    Word(String),
+    /// A whole number.
+    Count(u64),
+    /// A number in the column's unit.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Unknown, and why.
+    Missing(&'static str),
+}
+
+impl Cell {
+    /// A number, or the reason why there is none. A value that is no finite number is missing too.
+    pub fn number(value: Option<f64>, why_not: &'static str) -> Self {
+        value.filter(|value| value.is_finite()).map_or(Self::Missing(why_not), Self::Number)
+    }
+
+    /// A count, or the reason why there is none.
+    pub fn count(value: Option<u64>, why_not: &'static str) -> Self {
+        value.map_or(Self::Missing(why_not), Self::Count)
+    }
+
+    /// For CSV: empty when missing, a point as decimal mark, no separators.
+    pub fn csv(&self) -> String {
+        match self {
+            Self::Word(word) => word.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Number(number) => format!("{number:.6}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Missing(_) => String::new(),
+        }
+    }
+
+    /// For JSON: `null` when missing.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Word(word) => word.as_str().into(),
+            Self::Count(count) => (*count).into(),
+            Self::Number(number) => (*number).into(),
+            Self::Flag(flag) => (*flag).into(),
+            Self::Missing(_) => Value::Null,
+        }
+    }
+}
+
+impl From<Percentile> for Cell {
+    fn from(percentile: Percentile) -> Self {
+        match percentile {
+            Percentile::Value(value) => Self::Number(value),
+            Percentile::TooSmall { .. } => Self::Missing("n too small"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f64_nothing_missing_is_ever_zero_or_not_a_number() {
+        for value in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+            let cell = Cell::number(value, "not measured");
+            assert_eq!((cell.csv().as_str(), cell.json()), ("", Value::Null));
+        }
+    }
+
+    #[test]
+    fn numbers_in_csv_have_a_point_and_no_idle_zeros() {
+        assert_eq!(Cell::Number(2.5).csv(), "2.5");
+        assert_eq!(Cell::Number(100.0).csv(), "100");
+        assert_eq!(Cell::Number(0.0).csv(), "0");
+        assert_eq!(Cell::Number(1.0 / 3.0).csv(), "0.333333");
+    }
+}

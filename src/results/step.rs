@@ -1,0 +1,100 @@
+//! A step: what its passes say together.
+
+use serde_json::{Value, json};
+
+use super::row::{PassStatus, Row};
+use super::stats::{Sample, Spread};
+use crate::run::plan::Step;
+use crate::run::state::State;
+
+/// Whether a step may stand in a ranking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The baseline, and it meets the quality rule.
+    Reference,
+    /// Same fixed inputs, same quality rule met.
+    Comparable,
+    /// Not ranked, and why.
+    NotComparable(&'static str),
+}
+
+impl Standing {
+    /// Words for the table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Comparable => "comparable",
+            Self::NotComparable(why) => why,
+        }
+    }
+}
+
+/// What the passes of a step say together.
+#[derive(Debug, Clone)]
+pub struct StepSummary<'s> {
+    /// The step.
+    pub step: &'s Step,
+    /// Passes that are complete.
+    pub complete: usize,
+    /// Whether it may be ranked.
+    pub standing: Standing,
+    rows: Vec<&'s Row<'s>>,
+}
+
+/// The summaries of all steps, in the order of the plan. `rows` are those of the same state.
+pub fn summaries<'s>(state: &'s State, rows: &'s [Row<'s>]) -> Vec<StepSummary<'s>> {
+    let of_step = |index| rows.iter().filter(move |row| row.step_index == index);
+    let summaries = state.steps.iter().enumerate().map(|(index, step)| {
+        let all: Vec<_> = of_step(index).collect();
+        let complete: Vec<_> = all.iter().copied().filter(|row| row.status == PassStatus::Complete).collect();
+        let standing = standing(&step.step, &all, &complete, step.skipped);
+        StepSummary { step: &step.step, complete: complete.len(), standing, rows: complete }
+    });
+    summaries.collect()
+}
+
+fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool) -> Standing {
+    if complete.is_empty() {
+        return Standing::NotComparable(match (skipped, all.is_empty()) {
+            (true, _) => "skipped",
+            (false, true) => "not taken",
+            (false, false) => "no complete pass",
+        });
+    }
+    if complete.iter().any(|row| row.quality_met != Some(true)) {
+        return Standing::NotComparable("quality not met");
+    }
+    if complete.iter().any(|row| row.cache_contradiction) {
+        return Standing::NotComparable("prefix cache not isolated");
+    }
+    if step.departs.is_none() { Standing::Reference } else { Standing::Comparable }
+}
+
+impl StepSummary<'_> {
+    /// Spread of a figure over the complete passes; `None` unless each of them has it.
+    pub fn spread(&self, figure: impl Fn(&Row<'_>) -> Option<f64>) -> Option<Spread> {
+        let values = self.rows.iter().map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
+        values.into_iter().collect::<Sample>().spread()
+    }
+
+    /// The complete passes.
+    pub fn rows(&self) -> &[&Row<'_>] {
+        &self.rows
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "label": self.step.label,
+            "concurrency": self.step.setting.concurrency,
+            "passes": self.complete,
+            "standing": self.standing.words(),
+            "accepted_share": self.spread(|row| row.accepted_share),
+            "accepted_per_hour": self.spread(|row| row.accepted_per_hour()),
+            "first_token_p50_s": self.spread(|row| row.first_token(50).value()),
+            "first_token_p90_s": self.spread(|row| row.first_token(90).value()),
+            "whole_answer_p50_s": self.spread(|row| row.whole_answer.percentile(50).value()),
+            "whole_answer_p95_s": self.spread(|row| row.whole_answer.percentile(95).value()),
+            "prefix_hit_rate": self.spread(|row| row.hit_rate()),
+        })
+    }
+}

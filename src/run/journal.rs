@@ -1,0 +1,85 @@
+//! Reading a journal. Writing is the [recorder](super::recorder)'s.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::event::{Line, SCHEMA, Schema};
+
+/// A journal cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file itself.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A complete line that is no event: the file was changed by something else.
+    #[error("{}:{line}: not a line of a journal: {why}", path.display())]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// Written by a later version of aforo.
+    #[error("{}: written in version {found} of the format; this aforo reads versions up to {}: use a newer aforo", path.display(), SCHEMA.major)]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its major version.
+        found: u32,
+    },
+}
+
+/// The complete lines of a journal, and whether a torn last one was left out.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Journal {
+    /// Complete lines, in order.
+    pub lines: Vec<Line>,
+    /// True when the file ends in the middle of a line: its writer was interrupted.
+    pub torn: bool,
+}
+
+/// Reads a journal. A last line without its end never happened.
+pub fn read(path: &Path) -> Result<Journal, JournalError> {
+    let fail = |source| JournalError::File { path: path.to_owned(), source };
+    let mut file = BufReader::new(File::open(path).map_err(fail)?);
+    let (mut journal, mut bytes) = (Journal::default(), Vec::new());
+    while file.read_until(b'\n', &mut bytes).map_err(fail)? > 0 {
+        if !bytes.ends_with(b"\n") {
+            journal.torn = true;
+            break;
+        }
+        if journal.lines.is_empty() {
+            check_version(path, &bytes)?;
+        }
+        let line = serde_json::from_slice(&bytes).map_err(|error| JournalError::Line {
+            path: path.to_owned(),
+            line: journal.lines.len() + 1,
+            why: error.to_string(),
+        })?;
+        journal.lines.push(line);
+        bytes.clear();
+    }
+    Ok(journal)
+}
+
+/// The version stands in the first line and is looked at before anything else is understood.
+fn check_version(path: &Path, first: &[u8]) -> Result<(), JournalError> {
+    let version = serde_json::from_slice::<Value>(first).ok().and_then(|line| Schema::deserialize(&line["schema"]).ok());
+    match version {
+        Some(version) if version.major > SCHEMA.major => {
+            Err(JournalError::Newer { path: path.to_owned(), found: version.major })
+        }
+        _ => Ok(()),
+    }
+}

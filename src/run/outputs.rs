@@ -1,0 +1,215 @@
+//! The texts of a pass: one line per document, and the `OpenAI` batch format in and out.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::engine::openai::{Finish, failure};
+use crate::measure::{Capture, Tokens};
+use crate::protocol::FailureReason;
+use crate::quality::{FieldOutcome, Judgement, Repair, Verdict};
+
+/// One line of `outputs/*.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputLine {
+    /// Id of the document.
+    pub document: String,
+    /// What is judged: the content, else the arguments of a tool call, else a refusal.
+    pub text: String,
+    /// Reasoning that came before it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// Why the engine ended the answer.
+    pub finish: Option<Finish>,
+    /// Why there is no answer to judge; `None` when there is one.
+    pub failure: Option<RequestFailure>,
+    /// The values that were read from the text.
+    pub parsed: Option<Map<String, Value>>,
+    /// Repairs that reading needed.
+    pub repairs: Vec<Repair>,
+    /// Accepted, or the one reason why not.
+    pub verdict: Verdict,
+    /// Outcome per field, with the values that differ.
+    pub fields: Vec<FieldOutcome>,
+    /// Token counts.
+    pub tokens: Tokens,
+    /// Seconds from `sent` to the first token.
+    pub first_token_s: Option<f64>,
+    /// Seconds from `sent` to the last token.
+    pub whole_answer_s: Option<f64>,
+    /// Reads that brought output: microseconds since `sent`, and events in the read.
+    pub reads: Vec<(u64, u32)>,
+}
+
+/// Why a request has no answer to judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestFailure {
+    /// The reason.
+    pub reason: FailureReason,
+    /// One line of what came back.
+    pub text: String,
+}
+
+impl OutputLine {
+    /// The line of a judged request.
+    pub fn new(document: &str, capture: &Capture, judgement: &Judgement, tokens: Tokens) -> Self {
+        let sent = capture.exchange.sent.unwrap_or(capture.scheduled);
+        let micros = |at: crate::engine::Stamp| u64::try_from(at.since(sent).as_micros()).unwrap_or(u64::MAX);
+        let times = capture.answer.times();
+        let seconds = |at: Option<crate::engine::Stamp>| {
+            Some(at?.since(capture.exchange.sent?).as_secs_f64())
+        };
+        Self {
+            document: document.to_owned(),
+            text: capture.output_text().to_owned(),
+            reasoning: capture.answer.reasoning().to_owned(),
+            finish: capture.answer.finish().cloned(),
+            failure: capture.failure().map(|(reason, text)| RequestFailure { reason, text: text.to_owned() }),
+            parsed: judgement.parsed.clone(),
+            repairs: judgement.repairs.clone(),
+            verdict: judgement.verdict.clone(),
+            fields: judgement.fields.clone(),
+            tokens,
+            first_token_s: seconds(times.first_token),
+            whole_answer_s: seconds(times.last_token),
+            reads: capture.answer.reads().iter().map(|read| (micros(read.at), read.events)).collect(),
+        }
+    }
+}
+
+/// An output as any of the known files has it, ready to be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOutput {
+    /// Id of the document.
+    pub document: String,
+    /// Text to be judged.
+    pub text: String,
+    /// Whether a token limit cut it.
+    pub truncated: bool,
+    /// Why there is no answer to judge.
+    pub failure: Option<RequestFailure>,
+}
+
+impl ReadOutput {
+    /// The line in the `OpenAI` batch format.
+    pub fn to_batch(&self, model: &str) -> Value {
+        let error = self.failure.as_ref().map(|f| json!({ "code": f.reason.word(), "message": f.text }));
+        let response = self.failure.is_none().then(|| {
+            json!({
+                "status_code": 200,
+                "body": {
+                    "object": "chat.completion",
+                    "model": model,
+                    "choices": [{
+                        "index": 0,
+                        "message": { "role": "assistant", "content": self.text },
+                        "finish_reason": if self.truncated { "length" } else { "stop" },
+                    }],
+                },
+            })
+        });
+        json!({ "custom_id": self.document, "response": response, "error": error })
+    }
+}
+
+/// An outputs file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file itself.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// One line of it.
+    #[error("{}:{line}: {why}; a line is {{\"document\": id, \"text\": …}} or the OpenAI batch form with \"custom_id\"", path.display())]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Reads an outputs file of aforo or of the `OpenAI` batch format, line by line. A last line without its end is
+/// passed over: its writer was interrupted, or is still writing.
+pub fn read(path: &Path) -> Result<Vec<ReadOutput>, ReadError> {
+    let fail = |source| ReadError::File { path: path.to_owned(), source };
+    let mut file = BufReader::new(File::open(path).map_err(fail)?);
+    let (mut outputs, mut bytes, mut line) = (Vec::new(), Vec::new(), 0);
+    while file.read_until(b'\n', &mut bytes).map_err(fail)? > 0 {
+        line += 1;
+        let parsed = serde_json::from_slice::<Value>(&bytes);
+        let ended = bytes.ends_with(b"\n");
+        if !bytes.trim_ascii().is_empty() {
+            let read = parsed.map_err(|error| error.to_string()).and_then(|value| output_of(&value));
+            match read {
+                Ok(output) => outputs.push(output),
+                Err(_) if !ended => {}
+                Err(why) => return Err(ReadError::Line { path: path.to_owned(), line, why }),
+            }
+        }
+        bytes.clear();
+    }
+    Ok(outputs)
+}
+
+fn output_of(value: &Value) -> Result<ReadOutput, String> {
+    if value.get("custom_id").is_some() {
+        return batch_output(value);
+    }
+    let id = ["document", "id"].iter().find_map(|key| value.get(key)).and_then(id_text);
+    let text = value.get("text").or_else(|| value.get("output")).and_then(Value::as_str);
+    let failure = value.get("failure").filter(|failure| !failure.is_null());
+    Ok(ReadOutput {
+        document: id.ok_or("no \"document\"")?,
+        text: text.ok_or("no \"text\"")?.to_owned(),
+        truncated: value.get("finish").or_else(|| value.get("finish_reason")).and_then(Value::as_str) == Some("length"),
+        failure: failure
+            .map(|failure| RequestFailure::deserialize(failure).map_err(|error| format!("failure: {error}")))
+            .transpose()?,
+    })
+}
+
+fn batch_output(value: &Value) -> Result<ReadOutput, String> {
+    let document = value.get("custom_id").and_then(id_text).ok_or("no usable \"custom_id\"")?;
+    let response = &value["response"];
+    let status = response["status_code"].as_u64();
+    let choice = &response["body"]["choices"][0];
+    let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
+    let error = value.get("error").filter(|error| !error.is_null());
+    let failure = match (text, error) {
+        (Some(_), None) if status.is_none_or(|s| s == 200) => None,
+        _ => {
+            let said = error.unwrap_or(&response["body"]).to_string();
+            let reason = error.and_then(|e| FailureReason::deserialize(&e["code"]).ok());
+            let found = failure::of_status(
+                u16::try_from(status.unwrap_or(500)).unwrap_or(500),
+                failure::Headers::default(),
+                said.as_bytes(),
+            );
+            Some(RequestFailure { reason: reason.unwrap_or(found.reason), text: found.text })
+        }
+    };
+    Ok(ReadOutput {
+        document,
+        text: text.unwrap_or_default().to_owned(),
+        truncated: choice["finish_reason"] == "length",
+        failure,
+    })
+}
+
+fn id_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,422 @@
+//! The runner: takes a protocol's steps, one after the other, and is the only source of a run's events.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{mpsc, watch};
+
+use super::event::{Choice, EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted, SCHEMA};
+use super::folder::{FolderError, RunFolder};
+use super::gate::Gate;
+use super::machine::Machine;
+use super::plan::{self, Step};
+use super::recorder::{RecordError, Recorder};
+use super::scrape::Scrape;
+use super::state::State;
+use crate::engine::openai::{Dialer, Endpoint, EndpointError, Isolation, Limits, Prepared, RequestForm};
+use crate::engine::pages::{PageError, Pages};
+use crate::engine::simulated::{Answers, SimulatedEngine, StartError};
+use crate::measure::{Live, Load, LoadError, OpenFilesError, Phase, PhaseEnd, Work, raise_open_files};
+use crate::protocol::corpus::{Corpus, CorpusErrors};
+use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Protocol, fingerprint};
+use crate::quality::Verdict;
+
+/// A protocol with its corpus, checked and ready to be run.
+#[derive(Debug)]
+pub struct Prepare {
+    frozen: Frozen,
+    corpus: Arc<Corpus>,
+    documents: Arc<[Prepared]>,
+    fingerprint: Fingerprint,
+    steps: Vec<Step>,
+}
+
+/// Why a run could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The corpus is not what the protocol needs.
+    #[error(transparent)]
+    Corpus(#[from] CorpusErrors),
+    /// A file of a document cannot be read.
+    #[error("{0}")]
+    Document(std::io::Error),
+    /// Too few open files.
+    #[error(transparent)]
+    OpenFiles(#[from] OpenFilesError),
+    /// The URL or the key.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The run folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The run folder, later.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The load thread.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The simulated engine.
+    #[error(transparent)]
+    Simulated(#[from] StartError),
+    /// The server does not answer.
+    #[error("no engine answers: {0}; start it, or correct engine.base_url")]
+    Engine(#[from] PageError),
+    /// The probe failed.
+    #[error("the engine did not answer the probe request ({reason}): {detail}{listed}")]
+    Probe {
+        /// The reason's word.
+        reason: String,
+        /// What came back.
+        detail: String,
+        /// The models that the server lists, when it lists any.
+        listed: String,
+    },
+}
+
+impl RunError {
+    /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Corpus(_) | Self::Document(_) | Self::Endpoint(_))
+    }
+}
+
+impl Prepare {
+    /// Loads the corpus, reads images, and makes sure that the steps can be taken on this machine.
+    pub fn new(frozen: Frozen) -> Result<Self, RunError> {
+        let corpus = frozen.protocol.load_corpus()?;
+        let fingerprint = fingerprint(&frozen.protocol, &corpus);
+        let documents = corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
+        let documents = documents.collect::<Result<_, _>>().map_err(RunError::Document)?;
+        let steps = plan::steps(&frozen.protocol);
+        raise_open_files(plan::highest_concurrency(&steps))?;
+        Ok(Self { frozen, corpus: Arc::new(corpus), documents, fingerprint, steps })
+    }
+
+    /// The checked protocol.
+    pub fn protocol(&self) -> &Protocol {
+        &self.frozen.protocol
+    }
+
+    /// The corpus.
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// Makes the run folder and writes what is known before anything is measured.
+    pub fn open(self, runs: &Path) -> Result<Runner, RunError> {
+        let folder = RunFolder::create(runs, &self.frozen.protocol.name, Timestamp::now())?;
+        folder.write("protocol.toml", self.frozen.source.as_bytes())?;
+        folder.write_json("machine.json", &Machine::look())?;
+        let (notices, lines) = mpsc::unbounded_channel();
+        let rule = self.frozen.protocol.quality.clone();
+        let recorder = Recorder::start(&folder, rule, Arc::clone(&self.corpus), notices)?;
+        let (stop, stopped) = watch::channel(false);
+        let live = Arc::new(Mutex::new(None));
+        Ok(Runner { prepared: self, folder, recorder, lines: Some(lines), stop: Arc::new(stop), stopped, live })
+    }
+}
+
+/// A run that is about to be taken.
+#[derive(Debug)]
+pub struct Runner {
+    prepared: Prepare,
+    folder: RunFolder,
+    recorder: Recorder,
+    lines: Option<mpsc::UnboundedReceiver<Line>>,
+    stop: Arc<watch::Sender<bool>>,
+    stopped: watch::Receiver<bool>,
+    live: LiveView,
+}
+
+/// The counts of the running phase, once there is a load.
+pub type LiveView = Arc<Mutex<Option<Arc<Live>>>>;
+
+/// What a viewer in the same process follows.
+#[derive(Debug)]
+pub struct View {
+    /// Lines of the journal as they are written, without those of requests.
+    pub lines: mpsc::UnboundedReceiver<Line>,
+    /// The fold.
+    pub state: Arc<Mutex<State>>,
+    /// Counts of the running phase.
+    pub live: LiveView,
+}
+
+/// What is left of a run: its folder and its last state.
+#[derive(Debug)]
+pub struct Ended {
+    /// Where it is kept.
+    pub folder: PathBuf,
+    /// The fold of its journal.
+    pub state: State,
+}
+
+/// The engine of a run, ready to be asked.
+struct Ready {
+    pages: Pages,
+    load: Load,
+    found: EngineFound,
+    /// Kept so that it lives as long as the run.
+    _simulated: Option<SimulatedEngine>,
+}
+
+enum Flow {
+    On,
+    Stop,
+}
+
+impl Runner {
+    /// The run folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// What a viewer follows; `None` when it was taken before.
+    pub fn view(&mut self) -> Option<View> {
+        let lines = self.lines.take()?;
+        Some(View { lines, state: self.recorder.shared_state(), live: Arc::clone(&self.live) })
+    }
+
+    /// Turning this true stops the run: what is in flight is cancelled and counted so.
+    pub fn stopper(&self) -> Arc<watch::Sender<bool>> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Takes the steps. Whatever happens is in the journal before this returns.
+    pub async fn run(self, mut gate: Gate) -> Result<Ended, RunError> {
+        let taken = self.take(&mut gate).await;
+        let end = match &taken {
+            Ok(Flow::On) => RunEnd::Done,
+            Ok(Flow::Stop) => RunEnd::Stopped,
+            Err(error) => RunEnd::Failed { why: error.to_string() },
+        };
+        self.recorder.append(Event::RunEnded { end })?;
+        self.recorder.sync().await?;
+        taken?;
+        let state = self.recorder.state().clone();
+        Ok(Ended { folder: self.folder.path().to_owned(), state })
+    }
+
+    async fn take(&self, gate: &mut Gate) -> Result<Flow, RunError> {
+        self.announce()?;
+        let ready = self.ready().await?;
+        if self.probe(&ready).await? == PhaseEnd::Stopped {
+            return Ok(Flow::Stop);
+        }
+        let mut step = 0;
+        while step < self.prepared.steps.len() {
+            if let Flow::Stop = self.take_step(&ready, step).await? {
+                return Ok(Flow::Stop);
+            }
+            match self.pass_gate(gate, step).await? {
+                Choice::Next | Choice::Auto => step += 1,
+                Choice::Skip => step += 2,
+                Choice::Repeat => {}
+                Choice::Stop => return Ok(Flow::Stop),
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn announce(&self) -> Result<(), RunError> {
+        let Prepare { frozen, corpus, fingerprint, steps, .. } = &self.prepared;
+        let started = RunStarted {
+            schema: SCHEMA,
+            aforo: env!("CARGO_PKG_VERSION").to_owned(),
+            run: self.folder.name().to_owned(),
+            protocol: frozen.protocol.name.clone(),
+            fingerprint: fingerprint.to_string(),
+            model: frozen.protocol.engine.model().to_owned(),
+            documents: corpus.documents.len(),
+            threshold: frozen.protocol.quality.threshold.share(),
+            steps: steps.clone(),
+            deadlines: frozen.protocol.objective.deadlines.clone(),
+        };
+        self.recorder.append(Event::RunStarted(Box::new(started)))?;
+        for caution in &frozen.cautions {
+            self.recorder.append(Event::Caution { text: caution.to_string() })?;
+        }
+        Ok(())
+    }
+
+    /// Finds the engine, or starts the simulated one.
+    async fn ready(&self) -> Result<Ready, RunError> {
+        let protocol = &self.prepared.frozen.protocol;
+        let (endpoint, metrics_url, simulated) = match &protocol.engine.kind {
+            EngineKind::OpenAi(server) => (Endpoint::new(server)?, server.metrics_url.clone(), None),
+            EngineKind::Simulated(model) => {
+                let answers = Answers::new(self.prepared.corpus.documents.iter().map(|document| {
+                    (document.text.clone(), document.reference.0.clone().into_iter().collect())
+                }));
+                let engine = SimulatedEngine::start(model, answers, ([127, 0, 0, 1], 0).into()).await?;
+                let endpoint = Endpoint::with_key(&engine.base_url(), Api::Chat, None)?;
+                (endpoint, Some(engine.metrics_url()), Some(engine))
+            }
+        };
+        let pages = Pages::new(endpoint.clone())?;
+        let found = pages.look(metrics_url.as_deref()).await?;
+        let isolation = pages.isolation(protocol.measure.prefix_cache, &found).await;
+        let form = self.form(self.api(), &isolation, "");
+        let found = EngineFound {
+            base_url: endpoint.base_url().to_owned(),
+            found,
+            isolation,
+            shared_prompt_share: form.shared_share(&self.prepared.documents),
+        };
+        self.recorder.append(Event::EngineFound(found.clone()))?;
+        let load = Load::start(Dialer::new(endpoint), self.stopped.clone())?;
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(load.live());
+        Ok(Ready { pages, load, found, _simulated: simulated })
+    }
+
+    fn api(&self) -> Api {
+        match &self.prepared.frozen.protocol.engine.kind {
+            EngineKind::OpenAi(server) => server.api,
+            EngineKind::Simulated(_) => Api::Chat,
+        }
+    }
+
+    fn form(&self, api: Api, isolation: &Isolation, key: &str) -> RequestForm {
+        let protocol = &self.prepared.frozen.protocol;
+        RequestForm::new(api, protocol.engine.model(), &protocol.prompt, &protocol.generation, isolation, key)
+    }
+
+    /// One request, to learn whether the engine answers as the protocol expects before hours are spent.
+    async fn probe(&self, ready: &Ready) -> Result<PhaseEnd, RunError> {
+        let id = PassId { step: 0, pass: 0 };
+        let work = self.work(ready, Phase::Probe, id, 1, 1);
+        let end = self.phase(ready, id, work).await?;
+        let probe = self.recorder.state().probe.clone();
+        let Some(probe) = probe.filter(|_| end == PhaseEnd::Complete) else { return Ok(PhaseEnd::Stopped) };
+        if let Verdict::Failed { reason, detail } = &probe.verdict
+            && !probe.answered()
+        {
+            let listed = ready.found.found.models.as_ref().map(|models| {
+                let ids: Vec<_> = models.iter().map(|model| model.id.as_str()).collect();
+                format!("; the server lists the models: {}", ids.join(", "))
+            });
+            return Err(RunError::Probe {
+                reason: reason.to_string(),
+                detail: detail.clone(),
+                listed: listed.unwrap_or_default(),
+            });
+        }
+        if probe.tokens.out.is_none() {
+            let text = "the engine reports no token usage: tokens are unknown in every row".to_owned();
+            self.recorder.append(Event::Caution { text })?;
+        }
+        let model = self.prepared.frozen.protocol.engine.model();
+        if let Some(models) = &ready.found.found.models
+            && !models.iter().any(|listed| listed.id == model)
+        {
+            let ids: Vec<_> = models.iter().map(|listed| listed.id.as_str()).collect();
+            let text = format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", "));
+            self.recorder.append(Event::Caution { text })?;
+        }
+        Ok(PhaseEnd::Complete)
+    }
+
+    /// The passes of a step. A step that is repeated gets further passes; the earlier ones stay.
+    async fn take_step(&self, ready: &Ready, step: usize) -> Result<Flow, RunError> {
+        let taken = self.recorder.state().steps.get(step).map_or(0, |state| state.passes.len());
+        let first = u32::try_from(taken).unwrap_or(u32::MAX).saturating_add(1);
+        for number in first..first.saturating_add(self.prepared.steps[step].repetitions) {
+            let id = PassId { step, pass: number };
+            if self.take_pass(ready, id).await? == PhaseEnd::Stopped {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    async fn take_pass(&self, ready: &Ready, id: PassId) -> Result<PhaseEnd, RunError> {
+        self.recorder.append(Event::PassStarted { id, pass_key: self.pass_key(id, Phase::Measurement) })?;
+        let concurrency = self.prepared.steps[id.step].setting.concurrency;
+        let documents = self.prepared.documents.len();
+        let warm_up = self.prepared.frozen.protocol.measure.warm_up_documents(documents);
+        let mut end = PhaseEnd::Complete;
+        for (phase, count) in [(Phase::WarmUp, warm_up), (Phase::Measurement, documents)] {
+            if count > 0 && end == PhaseEnd::Complete {
+                let work = self.work(ready, phase, id, count, concurrency);
+                end = self.phase(ready, id, work).await?;
+            }
+        }
+        let how = match end {
+            PhaseEnd::Complete => PassEnd::Complete,
+            PhaseEnd::Stopped => PassEnd::Stopped,
+        };
+        self.recorder.append(Event::PassEnded { id, end: how })?;
+        self.recorder.sync().await?;
+        Ok(end)
+    }
+
+    fn work(&self, ready: &Ready, phase: Phase, id: PassId, count: usize, concurrency: u32) -> Work {
+        let measure = &self.prepared.frozen.protocol.measure;
+        Work {
+            phase,
+            documents: Arc::clone(&self.prepared.documents),
+            count,
+            form: self.form(self.api(), &ready.found.isolation, &self.pass_key(id, phase)),
+            concurrency,
+            limits: Limits { whole: measure.timeout, silence: measure.chunk_timeout },
+            request_prefix: format!("aforo-{}-{}-{}", id.step + 1, id.pass, phase.word()),
+        }
+    }
+
+    /// Salt or nonce of a phase: another for each run, pass and phase, so that a measurement finds in the cache
+    /// neither an earlier pass nor its own warm-up.
+    fn pass_key(&self, id: PassId, phase: Phase) -> String {
+        let text = format!("{}/{}/{}/{}", self.folder.name(), id.step, id.pass, phase.word());
+        let digest = Sha256::digest(text.as_bytes());
+        digest.iter().take(8).fold(String::with_capacity(16), |key, byte| format!("{key}{byte:02x}"))
+    }
+
+    /// One phase: the load takes it, the metrics page is read meanwhile, everything is on disk at the end.
+    async fn phase(&self, ready: &Ready, id: PassId, work: Work) -> Result<PhaseEnd, RunError> {
+        let phase = work.phase;
+        if ready.found.isolation == Isolation::Reset {
+            ready.pages.reset_prefix_cache().await?;
+        }
+        self.recorder.append(Event::PhaseStarted { id, phase, requests: work.count })?;
+        let scrape = match &ready.found.found.metrics {
+            Some(page) if phase == Phase::Measurement => Scrape::start(&ready.pages, page)
+                .await
+                .inspect_err(|error| tracing::warn!(%error, "no reading of the metrics page"))
+                .ok(),
+            _ => None,
+        };
+        let sink = self.recorder.captures(id)?;
+        let end = ready.load.take(work, Box::new(move |capture| sink.take(capture))).await?;
+        let counts = ready.load.live().counts();
+        let engine = match scrape {
+            Some(scrape) => Some(Box::new(scrape.finish(counts.ended).await)),
+            None => None,
+        };
+        self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
+        self.recorder.sync().await?;
+        Ok(end)
+    }
+
+    /// Waits for a decision after a step, records it and what it leaves out.
+    async fn pass_gate(&self, gate: &mut Gate, step: usize) -> Result<Choice, RunError> {
+        let is_last = step + 1 == self.prepared.steps.len();
+        if matches!(gate, Gate::Open) {
+            return Ok(Choice::Next);
+        }
+        self.recorder.append(Event::GateOpened { step })?;
+        self.recorder.sync().await?;
+        let mut stopped = self.stopped.clone();
+        let (who, decision) = tokio::select! {
+            decided = gate.decide() => decided,
+            _ = stopped.wait_for(|stop| *stop) => return Ok(Choice::Stop),
+        };
+        let about = if decision.choice == Choice::Skip && !is_last { step + 1 } else { step };
+        self.recorder.append(Event::Decision { step: about, choice: decision.choice, who, reason: decision.reason })?;
+        if decision.choice == Choice::Auto {
+            *gate = Gate::Open;
+        }
+        Ok(decision.choice)
+    }
+}

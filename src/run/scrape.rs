@@ -1,0 +1,118 @@
+//! Reading the engine's metrics page while a phase runs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+use crate::engine::metrics::{Delta, Reading};
+use crate::engine::pages::{MetricsPage, PageError, Pages};
+
+/// Time between two readings.
+const PERIOD: Duration = Duration::from_millis(333);
+/// An engine counts a request a moment after its last byte is out; its page is asked again for so long.
+const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE_STEP: Duration = Duration::from_millis(50);
+
+/// What the engine's metrics page said over a phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct EngineFigures {
+    /// What the counters did from before the first request to after the last.
+    pub delta: Delta,
+    /// Highest number of requests running that a reading showed.
+    pub running_peak: Option<f64>,
+    /// Highest number of requests waiting in the engine that a reading showed.
+    pub waiting_peak: Option<f64>,
+    /// Highest share of the KV cache in use that a reading showed, 0 to 1.
+    pub kv_peak: Option<f64>,
+    /// Readings behind the peaks.
+    pub readings: u32,
+    /// Readings that failed.
+    pub failed_readings: u32,
+    /// Seconds between two readings.
+    pub period_s: f64,
+}
+
+impl EngineFigures {
+    fn see(&mut self, reading: &Reading) {
+        let raise = |peak: &mut Option<f64>, seen: Option<f64>| *peak = [*peak, seen].into_iter().flatten().reduce(f64::max);
+        raise(&mut self.running_peak, reading.running);
+        raise(&mut self.waiting_peak, reading.waiting);
+        raise(&mut self.kv_peak, reading.kv_usage);
+        self.readings += 1;
+    }
+}
+
+/// Reads a metrics page until told to finish.
+pub struct Scrape {
+    pages: Pages,
+    page: MetricsPage,
+    before: Reading,
+    finish: oneshot::Sender<()>,
+    task: JoinHandle<EngineFigures>,
+}
+
+impl Scrape {
+    /// Takes the first reading and starts the others.
+    pub async fn start(pages: &Pages, page: &MetricsPage) -> Result<Self, PageError> {
+        let before = pages.metrics(page).await?;
+        let (finish, finished) = oneshot::channel();
+        let task = tokio::spawn(watch(pages.clone(), page.clone(), finished));
+        Ok(Self { pages: pages.clone(), page: page.clone(), before, finish, task })
+    }
+
+    /// Ends the readings and compares the counters; `requests` ended in the phase.
+    pub async fn finish(self, requests: u64) -> EngineFigures {
+        let Self { pages, page, before, finish, task } = self;
+        // The task may have ended by itself; what it saw is taken either way.
+        let _ = finish.send(());
+        let mut figures = task.await.unwrap_or_default();
+        figures.period_s = PERIOD.as_secs_f64();
+        match settled(&pages, &page, &before, requests).await {
+            Ok(after) => figures.delta = Delta::between(&before, &after),
+            Err(error) => {
+                tracing::warn!(%error, "no last reading of the metrics page");
+                figures.failed_readings += 1;
+            }
+        }
+        figures
+    }
+}
+
+/// A reading that counts all requests, or the last one before the wait is over.
+async fn settled(pages: &Pages, page: &MetricsPage, before: &Reading, requests: u64) -> Result<Reading, PageError> {
+    let expected = before.finished.map(|before| before + requests as f64);
+    let mut waited = Duration::ZERO;
+    loop {
+        let reading = pages.metrics(page).await?;
+        let counted = match (reading.finished, expected) {
+            (Some(finished), Some(expected)) => finished >= expected && reading.running == Some(0.0),
+            _ => reading.running == Some(0.0),
+        };
+        if counted || waited >= SETTLE {
+            return Ok(reading);
+        }
+        tokio::time::sleep(SETTLE_STEP).await;
+        waited += SETTLE_STEP;
+    }
+}
+
+async fn watch(pages: Pages, page: MetricsPage, mut finished: oneshot::Receiver<()>) -> EngineFigures {
+    let mut figures = EngineFigures::default();
+    let mut ticks = tokio::time::interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = &mut finished => return figures,
+            _ = ticks.tick() => match pages.metrics(&page).await {
+                Ok(reading) => figures.see(&reading),
+                Err(error) => {
+                    tracing::debug!(%error, "a reading of the metrics page failed");
+                    figures.failed_readings += 1;
+                }
+            }
+        }
+    }
+}
