@@ -133,6 +133,8 @@ fn broken(root: &DeTable<'_>, syntax: &[SyntaxError], places: &Places, lines: &L
             }
         })
         .collect();
+    // What follows on a broken line is a consequence.
+    problems.dedup_by_key(|problem| problem.line);
     let broken: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
     let (_, findings) = check::check(root);
     let elsewhere = findings
