@@ -20,7 +20,7 @@ fn cases(folder: &str) -> Vec<PathBuf> {
 
 fn said(case: &Path, problems: &[Problem]) -> String {
     let name = Path::new(case.file_name().unwrap());
-    problems.iter().map(|problem| format!("{}\n", problem.at(name))).collect()
+    problems.iter().flat_map(|problem| [problem.at(name).to_string(), "\n".to_owned()]).collect()
 }
 
 fn compare(case: &Path, said: &str) -> Option<String> {

@@ -157,8 +157,12 @@ fn the_quality_rule_changes_it() {
             change("two choices", move |p, _| p.quality.parse = a_b.clone()),
             change("other order of choices", move |p, _| p.quality.parse = ba.clone()),
             change("threshold", |p, _| p.quality.threshold = Threshold::new(0.9 + f64::EPSILON).unwrap()),
-            change("a field more", move |p, _| drop(p.quality.fields.insert("count".into(), field.clone()))),
-            change("a field less", |p, _| drop(p.quality.fields.shift_remove("category"))),
+            change("a field more", move |p, _| {
+                p.quality.fields.insert("count".into(), field.clone());
+            }),
+            change("a field less", |p, _| {
+                p.quality.fields.shift_remove("category");
+            }),
             change("missing", |p, _| p.quality.fields["date"].missing = Missing::NullMatchesNull),
             change("date order", compare("date", date(Some(DateOrder::DayFirst)))),
             change("other date order", compare("date", date(Some(DateOrder::MonthFirst)))),
@@ -200,7 +204,7 @@ fn the_answers_of_the_simulated_engine_change_it_and_its_speed_does_not() {
             change("prefill", |p, _| simulated(p).prefill_tokens_per_second = 1.0),
             change("iteration", |p, _| simulated(p).iteration = Duration::from_secs(1)),
             change("iteration_per_sequence", |p, _| {
-                simulated(p).iteration_per_sequence = Duration::from_secs(1)
+                simulated(p).iteration_per_sequence = Duration::from_secs(1);
             }),
             change("tokens_per_event", |p, _| simulated(p).tokens_per_event = 9),
             change("prefix_cache", |p, _| simulated(p).prefix_cache = false),
@@ -226,7 +230,7 @@ fn nothing_else_changes_it() {
             change("repetitions", |p, _| p.measure.repetitions = 1),
             change("baseline", |p, _| p.baseline.concurrency = 2),
             change("sweeps", |p, _| {
-                p.sweeps = vec![Sweep { parameter: Parameter::Concurrency, values: vec![3] }]
+                p.sweeps = vec![Sweep { parameter: Parameter::Concurrency, values: vec![3] }];
             }),
             change("objective", |p, _| {
                 let limit = Duration::from_secs(1);
