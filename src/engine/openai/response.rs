@@ -1,5 +1,7 @@
 //! Reading a response: a stream, an answer as one JSON document, or a page that says why there is no answer.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -176,12 +178,17 @@ async fn read_page(
 
 /// An answer that is not HTTP is the engine's fault; everything else that breaks is the connection's.
 pub(super) fn reason_of(error: &hyper::Error) -> FailureReason {
-    if error.is_parse() { FailureReason::Engine } else { FailureReason::Connection }
+    if is_no_http(error) { FailureReason::Engine } else { FailureReason::Connection }
+}
+
+fn is_no_http(error: &hyper::Error) -> bool {
+    // A chunk without a size is told by the kind of the cause alone.
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    error.is_parse() || cause.is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidInput)
 }
 
 pub(super) fn describe(error: &hyper::Error) -> String {
-    use std::error::Error as _;
-    let what = if error.is_parse() {
+    let what = if is_no_http(error) {
         "what came back is not HTTP"
     } else if error.is_incomplete_message() {
         "the server closed the connection before the answer was complete"

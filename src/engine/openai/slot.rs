@@ -191,6 +191,9 @@ impl Slot {
 
     async fn usable(&mut self) -> Option<Connection> {
         let mut connection = self.connection.take()?;
+        // The runtime looks at its sockets only between tasks: without a pause, a closing that has already arrived
+        // would be found out by sending into it.
+        tokio::task::yield_now().await;
         connection.is_usable().await.then_some(connection)
     }
 
