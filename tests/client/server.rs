@@ -24,17 +24,21 @@ impl Server {
         Self::limited(usize::MAX, serve)
     }
 
-    /// The same for that many connections; then nobody listens any more.
+    /// The same for that many connections. When the last of them is served, nobody listens any more.
     pub(crate) fn limited(connections: usize, serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let (count, serve) = (Arc::clone(&accepted), Arc::new(serve));
+        let mut listening = (connections > 0).then_some(listener);
         thread::spawn(move || {
-            for stream in listener.incoming().take(connections) {
-                let stream = stream.unwrap();
+            while let Some(listener) = &listening {
+                let (stream, _) = listener.accept().unwrap();
                 stream.set_nodelay(true).unwrap();
                 let number = count.fetch_add(1, SeqCst);
+                if number + 1 == connections {
+                    listening = None;
+                }
                 let serve = Arc::clone(&serve);
                 let reader = BufReader::new(stream.try_clone().unwrap());
                 thread::spawn(move || serve(&mut Peer { number, stream, reader }));
