@@ -19,8 +19,8 @@ use super::socket::{self, ConnectError, Io, Reads, Tls};
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
 
-/// Bytes taken by one read at most.
-const READ: usize = 16 * 1024;
+/// Bytes taken by one read at most. Memory is used only as far as reads fill it.
+const READ: usize = 64 * 1024;
 
 /// Why a response did not come to its end.
 #[derive(Debug, thiserror::Error)]
