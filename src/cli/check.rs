@@ -27,6 +27,6 @@ pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:>3}  {}  × {}", number + 1, step.label, step.repetitions);
     }
-    print(&safe(&text));
+    print(&safe(&text))?;
     Ok(Exit::Done)
 }

@@ -51,9 +51,14 @@ impl CliError {
         match self {
             Self::WrongUse(text) => say(text),
             Self::Failed(report) => {
-                say(&format!("aforo: {report}"));
-                for cause in report.chain().skip(1) {
-                    say(&format!("  because: {cause}"));
+                let mut said = report.to_string();
+                say(&format!("aforo: {said}"));
+                for cause in report.chain().skip(1).map(ToString::to_string) {
+                    // Many messages already hold their cause.
+                    if !said.contains(&cause) {
+                        say(&format!("  because: {cause}"));
+                    }
+                    said = cause;
                 }
             }
         }

@@ -5,6 +5,7 @@ mod check;
 mod columns;
 mod demo;
 mod exit;
+mod keep;
 mod log;
 mod progress;
 mod run;

@@ -8,6 +8,6 @@ pub(super) fn execute(format: SchemaFormat) -> Result<Exit, CliError> {
     let schema = match format {
         SchemaFormat::Protocol => protocol::schema(),
     };
-    print(&format!("{schema:#}\n"));
+    print(&format!("{schema:#}\n"))?;
     Ok(Exit::Done)
 }

@@ -27,7 +27,7 @@ pub(super) fn execute(args: &SimulateArgs) -> Result<Exit, CliError> {
 async fn serve(model: &crate::protocol::Simulated, answers: Answers, port: u16) -> Result<Exit, CliError> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let engine = SimulatedEngine::start(model, answers, address).await.map_err(CliError::failed)?;
-    print(&format!("READY {} model=simulated\n", engine.base_url()));
+    print(&format!("READY {} model=simulated\n", engine.base_url()))?;
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(CliError::failed)?;
     tokio::select! {

@@ -61,7 +61,7 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
             (false, false) => "no complete pass",
         });
     }
-    if complete.iter().any(|row| row.quality_met != Some(true)) {
+    if !meets_quality(complete) {
         return Standing::NotComparable("quality not met");
     }
     if complete.iter().any(|row| row.cache_contradiction) {
@@ -70,7 +70,17 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
     if step.departs.is_none() { Standing::Reference } else { Standing::Comparable }
 }
 
+/// Whether there is a complete pass and each of them reached the threshold.
+fn meets_quality(complete: &[&Row<'_>]) -> bool {
+    !complete.is_empty() && complete.iter().all(|row| row.quality_met == Some(true))
+}
+
 impl StepSummary<'_> {
+    /// Whether the step has a complete pass and each of its complete passes reached the quality threshold.
+    pub fn quality_met(&self) -> bool {
+        meets_quality(&self.rows)
+    }
+
     /// Spread of a figure over the complete passes; `None` unless each of them has it.
     pub fn spread(&self, figure: impl Fn(&Row<'_>) -> Option<f64>) -> Option<Spread> {
         let values = self.rows.iter().map(|row| figure(row)).collect::<Option<Vec<_>>>()?;

@@ -61,7 +61,7 @@ pub enum RunError {
     #[error(transparent)]
     Simulated(#[from] StartError),
     /// The server does not answer.
-    #[error("no engine answers: {0}; start it, or correct engine.base_url")]
+    #[error("{0}; {advice}", advice = advice(.0))]
     Engine(#[from] PageError),
     /// The probe failed.
     #[error("the engine did not answer the probe request ({reason}): {detail}{listed}")]
@@ -75,6 +75,15 @@ pub enum RunError {
     },
 }
 
+/// What a person can do about a page that could not be had.
+fn advice(error: &PageError) -> &'static str {
+    match error {
+        PageError::Unreachable { .. } => "no engine answers there: start it, or correct engine.base_url",
+        PageError::Status { status: 401 | 403, .. } => "the engine asks for a key: name its variable in engine.api_key_env",
+        PageError::Status { .. } => "is engine.base_url the address of an OpenAI-compatible API, with its /v1?",
+    }
+}
+
 impl RunError {
     /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
     pub fn is_wrong_use(&self) -> bool {
@@ -85,6 +94,10 @@ impl RunError {
 impl Prepare {
     /// Loads the corpus, reads images, and makes sure that the steps can be taken on this machine.
     pub fn new(frozen: Frozen) -> Result<Self, RunError> {
+        if let EngineKind::OpenAi(server) = &frozen.protocol.engine.kind {
+            // A key that is not there is known before a folder is made.
+            Endpoint::new(server)?;
+        }
         let corpus = frozen.protocol.load_corpus()?;
         let fingerprint = fingerprint(&frozen.protocol, &corpus);
         let documents = corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
@@ -391,12 +404,20 @@ impl Runner {
         let end = ready.load.take(work, Box::new(move |capture| sink.take(capture))).await?;
         let counts = ready.load.live().counts();
         let engine = match scrape {
-            Some(scrape) => Some(Box::new(scrape.finish(counts.ended).await)),
+            Some(scrape) => Some(Box::new(scrape.finish(self.answered(id).await?).await)),
             None => None,
         };
         self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
         self.recorder.sync().await?;
         Ok(end)
+    }
+
+    /// Requests of a pass's measurement with an answer: those that the engine counts as finished.
+    async fn answered(&self, id: PassId) -> Result<u64, RunError> {
+        self.recorder.sync().await?;
+        let state = self.recorder.state();
+        let requests = state.pass(id).map_or(&[][..], |pass| &pass.requests);
+        Ok(requests.iter().filter(|request| request.answered()).count() as u64)
     }
 
     /// Waits for a decision after a step, records it and what it leaves out.

@@ -63,14 +63,14 @@ impl Scrape {
         Ok(Self { pages: pages.clone(), page: page.clone(), before, finish, task })
     }
 
-    /// Ends the readings and compares the counters; `requests` ended in the phase.
-    pub async fn finish(self, requests: u64) -> EngineFigures {
+    /// Ends the readings and compares the counters; `answered` requests of the phase ended with an answer.
+    pub async fn finish(self, answered: u64) -> EngineFigures {
         let Self { pages, page, before, finish, task } = self;
         // The task may have ended by itself; what it saw is taken either way.
         let _ = finish.send(());
         let mut figures = task.await.unwrap_or_default();
         figures.period_s = PERIOD.as_secs_f64();
-        match settled(&pages, &page, &before, requests).await {
+        match settled(&pages, &page, &before, answered).await {
             Ok(after) => figures.delta = Delta::between(&before, &after),
             Err(error) => {
                 tracing::warn!(%error, "no last reading of the metrics page");
@@ -81,9 +81,9 @@ impl Scrape {
     }
 }
 
-/// A reading that counts all requests, or the last one before the wait is over.
-async fn settled(pages: &Pages, page: &MetricsPage, before: &Reading, requests: u64) -> Result<Reading, PageError> {
-    let expected = before.finished.map(|before| before + requests as f64);
+/// A reading that counts all answered requests, or the last one before the wait is over.
+async fn settled(pages: &Pages, page: &MetricsPage, before: &Reading, answered: u64) -> Result<Reading, PageError> {
+    let expected = before.finished.map(|before| before + answered as f64);
     let mut waited = Duration::ZERO;
     loop {
         let reading = pages.metrics(page).await?;
