@@ -16,7 +16,7 @@ use crate::run::runner::View;
 use crate::run::state::{PassState, State, StepState};
 
 /// Time between two lines of a running measurement.
-const PERIOD: Duration = Duration::from_secs(2);
+const PERIOD: Duration = Duration::from_secs(5);
 
 /// Prints until the run's last line.
 pub(super) async fn show(mut view: View) {
@@ -127,5 +127,5 @@ fn left(state: &State, pass: &PassState) -> String {
     let planned: u32 = state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
     let taken: usize = state.steps.iter().map(|step| step.passes.len()).sum();
     let more = (planned as usize).saturating_sub(taken);
-    format!(" · about {rest:.0} s left in this pass, {more} passes after it")
+    format!(" · about {rest:.0} s left in this pass, {more} more after it")
 }

@@ -26,42 +26,39 @@ struct Checker {
 impl Checker {
     fn table(&mut self, table: &Table, path: &str, found: &DeTable<'_>) -> Tree {
         let mut tree = Tree::default();
-        for name in found.keys() {
-            if table.key(name.get_ref()).is_none() {
-                self.unknown(table, path, name.get_ref());
-            }
-        }
+        let misspelt: Vec<String> = found
+            .keys()
+            .filter(|name| table.key(name.get_ref()).is_none())
+            .filter_map(|name| self.unknown(table, path, name.get_ref()))
+            .collect();
         for key in table.keys {
             let at = join(path, key.name);
             let given = found.get(key.name);
-            if key.need == Need::Later {
-                if given.is_some() {
-                    let others = listed(table.names());
-                    self.findings.push(Finding::key(at, LATER, others));
-                }
-                continue;
+            if given.is_some() {
+                tree.note(key.name);
             }
-            match applies(key.only, &tree) {
-                Applies::Yes => {}
-                Applies::Unknown if given.is_some() => {}
-                Applies::Unknown => continue,
-                Applies::No(when, actual) => {
-                    if given.is_some() {
-                        let message = format!("does not belong to {} = \"{actual}\"", when.key);
-                        self.findings.push(Finding::key(at, message, condition(when)));
-                    }
-                    continue;
+            let value = match (given, applies(key, &tree)) {
+                (Some(_), Applies::Later) => {
+                    self.findings.push(Finding::key(at, LATER, listed(table.names())));
+                    None
                 }
-            }
-            let value = match given {
-                Some(value) => self.value(&key.kind, &at, value.get_ref()),
-                None => self.absent(key, &at),
+                (Some(_), Applies::No(when, actual)) => {
+                    let message = format!("does not belong to {} = \"{actual}\"", when.key);
+                    self.findings.push(Finding::key(at, message, condition(when)));
+                    None
+                }
+                (Some(value), Applies::Yes | Applies::Unknown) => self.value(&key.kind, &at, value.get_ref()),
+                // The misspelt key was reported; it is one mistake, not two.
+                (None, Applies::Yes) if !misspelt.iter().any(|near| near == key.name) => {
+                    self.absent(key, &at)
+                }
+                (None, _) => None,
             };
             if let Some(value) = value {
-                tree.insert(key.name, value, given.is_some());
+                tree.insert(key.name, value);
             }
         }
-        self.exactly_one(table, path, found);
+        self.exactly_one(table, path, found, &misspelt);
         tree
     }
 
@@ -85,24 +82,28 @@ impl Checker {
         }
     }
 
-    fn exactly_one(&mut self, table: &Table, path: &str, found: &DeTable<'_>) {
+    fn exactly_one(&mut self, table: &Table, path: &str, found: &DeTable<'_>, misspelt: &[String]) {
         let given = table.one_of.iter().filter(|name| found.contains_key(**name)).count();
-        if table.one_of.is_empty() || given == 1 {
-            return;
+        let allowed = || format!("exactly one of {}", listed(table.one_of.iter().copied()));
+        match table.one_of.first() {
+            Some(first)
+                if given == 0 && !misspelt.iter().any(|near| table.one_of.contains(&near.as_str())) =>
+            {
+                self.findings.push(Finding::key(join(path, first), "missing", allowed()));
+            }
+            Some(_) if given > 1 => {
+                self.findings.push(Finding::key(path, "has keys that exclude each other", allowed()));
+            }
+            _ => {}
         }
-        let allowed = format!("exactly one of {}", listed(table.one_of.iter().copied()));
-        let finding = match table.one_of.first() {
-            Some(first) if given == 0 => Finding::key(join(path, first), "missing", allowed),
-            _ => Finding::key(path, "has keys that exclude each other", allowed),
-        };
-        self.findings.push(finding);
     }
 
-    fn unknown(&mut self, table: &Table, path: &str, name: &str) {
+    /// Refuses an unknown key; the nearest known one.
+    fn unknown(&mut self, table: &Table, path: &str, name: &str) -> Option<String> {
         let near = nearest(name, table.names()).map(str::to_owned).or_else(|| elsewhere(&ROOT, "", name));
-        let at = join(path, name);
-        let finding = Finding::key(at, "unknown key", listed(table.names())).nearest(near);
-        self.findings.push(finding);
+        let finding = Finding::key(join(path, name), "unknown key", listed(table.names()));
+        self.findings.push(finding.nearest(near.clone()));
+        near
     }
 
     fn refuse(&mut self, at: &str, message: impl Into<String>, kind: &Kind) -> Option<Value> {
@@ -275,15 +276,19 @@ impl Checker {
     }
 }
 
+/// Whether a key applies, given its neighbours.
 enum Applies {
     Yes,
     /// The neighbour that decides is missing or refused.
     Unknown,
     No(When, String),
+    /// Never in this version.
+    Later,
 }
 
-fn applies(only: Option<When>, tree: &Tree) -> Applies {
-    match only {
+fn applies(key: &Key, tree: &Tree) -> Applies {
+    match key.only {
+        _ if key.need == Need::Later => Applies::Later,
         None => Applies::Yes,
         Some(when) => match tree.text(when.key) {
             None => Applies::Unknown,
@@ -352,7 +357,7 @@ fn kind_of(found: &DeValue<'_>) -> &'static str {
 /// What a kind allows, as a noun phrase.
 pub(super) fn allowed(kind: &Kind) -> String {
     match kind {
-        Kind::Text { form, most } => format!("{}, at most {most} characters", form.allowed()),
+        Kind::Text { form, most } => format!("{} (at most {most} characters)", form.allowed()),
         Kind::Word { words, .. } => listed(words.iter().copied()),
         Kind::Integer { least, most } => format!("a whole number from {least} to {most}"),
         Kind::Number { least, most } => format!("a number from {least} to {most}"),

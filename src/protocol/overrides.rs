@@ -10,7 +10,6 @@ use toml_edit::{DocumentMut, Item, Key, Value};
 pub struct Override {
     path: Vec<String>,
     value: Value,
-    written: String,
 }
 
 /// Why a text is not an [`Override`].
@@ -36,7 +35,7 @@ impl FromStr for Override {
         } else {
             written.trim().parse().unwrap_or_else(|_| Value::from(written))
         };
-        Ok(Self { path, value, written: written.to_owned() })
+        Ok(Self { path, value })
     }
 }
 
@@ -48,8 +47,9 @@ impl Override {
 
     /// Changes the value in the text's tree, keeping its comments.
     pub(super) fn apply(&self, document: &mut DocumentMut) -> Result<(), Finding> {
+        // The value may be a secret in the wrong place; it is not repeated.
         put(document, &self.path, self.value.clone()).map_err(|fault| {
-            Finding::value(self.key(), format!("cannot be set to {}: {fault}", shown(&self.written)), "")
+            Finding::value(self.key(), format!("cannot be set: {fault}"), "a key of the protocol file")
         })
     }
 }

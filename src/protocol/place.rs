@@ -1,7 +1,7 @@
 //! Where things are in the text of a protocol: offsets of keys and values, lines and columns.
 
 use super::problem::{Finding, Problem};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -42,6 +42,7 @@ impl<'t> Lines<'t> {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     offsets: HashMap<String, (usize, usize)>,
+    tables: HashSet<String>,
 }
 
 impl Places {
@@ -68,13 +69,18 @@ impl Places {
             _ => {}
         }
         // The span of a table that has a header is its header; the key's place is the more useful one.
-        let at_value = if value.get_ref().is_table() { key.start } else { value.span().start };
+        let at_value = if value.get_ref().is_table() {
+            self.tables.insert(path.clone());
+            key.start
+        } else {
+            value.span().start
+        };
         self.offsets.insert(path, (key.start, at_value));
     }
 
-    /// Whether the text has the key.
-    pub(super) fn holds(&self, key: &str) -> bool {
-        self.offsets.contains_key(key)
+    /// Whether the text has the key with a value that is not a table.
+    pub(super) fn holds_value(&self, key: &str) -> bool {
+        self.offsets.contains_key(key) && !self.tables.contains(key)
     }
 
     /// The place of a finding: its key or value, else the nearest table around it that is in the text.

@@ -115,7 +115,8 @@ fn read_in(folder: &Path, text: &str, overrides: &[Override]) -> Result<Frozen, 
     }
 }
 
-/// The problems of a text that is not TOML throughout. What a broken line may have held is not called missing.
+/// The problems of a text that is not TOML throughout. What a broken line may have held is not called missing, and
+/// tables are not judged: a broken header moves the keys below it.
 fn broken(root: &DeTable<'_>, syntax: &[SyntaxError], places: &Places, lines: &Lines<'_>) -> Vec<Problem> {
     let mut problems: Vec<Problem> = syntax
         .iter()
@@ -126,17 +127,19 @@ fn broken(root: &DeTable<'_>, syntax: &[SyntaxError], places: &Places, lines: &L
                 line,
                 column,
                 key: String::new(),
-                message: error.message().to_owned(),
-                allowed: "TOML".to_owned(),
+                message: format!("not TOML: {}", error.message()),
+                allowed: String::new(),
                 nearest: None,
             }
         })
         .collect();
+    // What follows on a broken line is a consequence.
+    problems.dedup_by_key(|problem| problem.line);
     let broken: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
     let (_, findings) = check::check(root);
     let elsewhere = findings
         .into_iter()
-        .filter(|finding| places.holds(&finding.key))
+        .filter(|finding| places.holds_value(&finding.key))
         .map(|finding| places.problem(finding, lines, &[]))
         .filter(|problem| !broken.contains(&problem.line));
     problems.extend(elsewhere);

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// A checked value.
@@ -22,28 +23,28 @@ pub(super) enum Value {
 /// A checked table. A key that was refused is absent, as if the file did not have it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
-    entries: IndexMap<&'static str, Entry>,
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    value: Value,
-    given: bool,
+    values: IndexMap<&'static str, Value>,
+    given: HashSet<&'static str>,
 }
 
 impl Tree {
     /// Adds a value that the file gives, or a default.
-    pub(super) fn insert(&mut self, name: &'static str, value: Value, given: bool) {
-        self.entries.insert(name, Entry { value, given });
+    pub(super) fn insert(&mut self, name: &'static str, value: Value) {
+        self.values.insert(name, value);
+    }
+
+    /// Notes that the file has the key, whatever its value.
+    pub(super) fn note(&mut self, name: &'static str) {
+        self.given.insert(name);
     }
 
     fn get(&self, name: &str) -> Option<&Value> {
-        self.entries.get(name).map(|entry| &entry.value)
+        self.values.get(name)
     }
 
-    /// Whether the file gives the key, rather than a default.
+    /// Whether the file has the key, even if its value was refused.
     pub(super) fn given(&self, name: &str) -> bool {
-        self.entries.get(name).is_some_and(|entry| entry.given)
+        self.given.contains(name)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {

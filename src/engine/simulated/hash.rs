@@ -38,7 +38,7 @@ mod tests {
     fn values_are_pinned_so_that_answers_do_not_change_between_versions() {
         // First output of the reference SplitMix64 generator seeded with 0.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(of(7, b"receipt"), of(7, b"receipt"));
+        assert_eq!(of(7, b"receipt"), 0x8f64_063b_6b7b_d213);
         assert_ne!(of(7, b"receipt"), of(8, b"receipt"));
     }
 

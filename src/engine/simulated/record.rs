@@ -61,10 +61,10 @@ impl Recorder {
     pub(super) fn keep(&self, record: StreamRecord) {
         self.with(|kept| {
             if let Some(kept) = kept {
-                if kept.records.len() >= kept.limit {
+                kept.records.push_back(record);
+                if kept.records.len() > kept.limit {
                     kept.records.pop_front();
                 }
-                kept.records.push_back(record);
             }
         });
     }

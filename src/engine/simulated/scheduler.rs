@@ -334,3 +334,6 @@ fn plan_chunk(sequence: &mut Sequence, budget: u64) -> u64 {
 fn seconds(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64()
 }
+
+#[cfg(test)]
+mod tests;
