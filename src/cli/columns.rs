@@ -12,7 +12,9 @@ pub(super) fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     if args.json {
         let columns: Value = COLUMNS
             .iter()
-            .map(|c| json!({ "name": c.name, "unit": c.unit, "source": c.source, "definition": c.definition }))
+            .map(
+                |c| json!({ "name": c.name, "unit": c.unit, "source": c.source, "definition": c.definition }),
+            )
             .collect();
         print(&format!("{columns:#}\n"))?;
         return Ok(Exit::Done);

@@ -30,7 +30,8 @@ pub(super) enum Gates {
 pub(super) fn execute(args: RunArgs) -> Result<Exit, CliError> {
     let gates = if args.auto { Gates::Open } else { Gates::Ask };
     if gates == Gates::Ask && !std::io::stdin().is_terminal() {
-        let text = "a run waits for a decision after each step, and there is no terminal to ask on: add --auto";
+        let text =
+            "a run waits for a decision after each step, and there is no terminal to ask on: add --auto";
         return Err(CliError::WrongUse(text.to_owned()));
     }
     take(args.protocol, &args.output, gates)
@@ -137,7 +138,11 @@ fn show(state: &State, json: bool) -> Result<Exit, CliError> {
 
 /// The runtime for everything but the load, which has a thread of its own.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(CliError::failed)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(CliError::failed)
 }
 
 pub(super) fn read_protocol(args: &ProtocolArgs) -> Result<Frozen, CliError> {

@@ -25,7 +25,8 @@ pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
     let protocol = &frozen.protocol;
     let corpus = protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
     let outputs = outputs::read(&args.outputs).map_err(|error| CliError::WrongUse(error.to_string()))?;
-    let by_id: HashMap<_, _> = corpus.documents.iter().map(|document| (document.id.as_str(), document)).collect();
+    let by_id: HashMap<_, _> =
+        corpus.documents.iter().map(|document| (document.id.as_str(), document)).collect();
     let judge = |output: &ReadOutput, document: &Document| match &output.failure {
         Some(failure) => Judgement::failed(failure.reason, &failure.text),
         None => {
@@ -50,7 +51,11 @@ pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
     }
     let expected = corpus.documents.len();
     let met = score.accepted as f64 / expected as f64 >= protocol.quality.threshold.share();
-    let shown = if args.json { score.json(expected, met) } else { score.text(expected, met, protocol.quality.threshold.share()) };
+    let shown = if args.json {
+        score.json(expected, met)
+    } else {
+        score.text(expected, met, protocol.quality.threshold.share())
+    };
     print(&shown)?;
     Ok(if met { Exit::Done } else { Exit::QualityNotMet })
 }

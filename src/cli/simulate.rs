@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::{SimulateArgs, demo};
 use super::exit::{CliError, Exit};
 use super::run::{print, runtime};
+use super::{SimulateArgs, demo};
 use crate::engine::simulated::{Answers, SimulatedEngine};
 use crate::protocol::{EngineKind, read};
 
@@ -15,7 +15,8 @@ pub(super) fn execute(args: &SimulateArgs) -> Result<Exit, CliError> {
     };
     let protocol = read(&path, &[])?.protocol;
     let EngineKind::Simulated(model) = &protocol.engine.kind else {
-        let text = format!("{}: engine.kind is not \"simulated\", so there is nothing to simulate", path.display());
+        let text =
+            format!("{}: engine.kind is not \"simulated\", so there is nothing to simulate", path.display());
         return Err(CliError::WrongUse(text));
     };
     let corpus = protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
@@ -28,8 +29,8 @@ async fn serve(model: &crate::protocol::Simulated, answers: Answers, port: u16) 
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let engine = SimulatedEngine::start(model, answers, address).await.map_err(CliError::failed)?;
     print(&format!("READY {} model=simulated\n", engine.base_url()))?;
-    let mut terminate =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(CliError::failed)?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .map_err(CliError::failed)?;
     tokio::select! {
         result = tokio::signal::ctrl_c() => result.map_err(CliError::failed)?,
         _ = terminate.recv() => {}

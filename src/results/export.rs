@@ -16,7 +16,9 @@ pub struct CsvError(String);
 /// `results.csv`: a header and one line per pass.
 pub fn csv(rows: &[Row<'_>]) -> Result<Vec<u8>, CsvError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS.iter().map(|column| column.name)).map_err(|error| CsvError(error.to_string()))?;
+    writer
+        .write_record(COLUMNS.iter().map(|column| column.name))
+        .map_err(|error| CsvError(error.to_string()))?;
     for row in rows {
         let cells = COLUMNS.iter().map(|column| (column.cell)(row).csv());
         writer.write_record(cells).map_err(|error| CsvError(error.to_string()))?;
@@ -26,7 +28,11 @@ pub fn csv(rows: &[Row<'_>]) -> Result<Vec<u8>, CsvError> {
 
 /// A row as a JSON object, a key per column.
 pub fn row_json(row: &Row<'_>) -> Value {
-    COLUMNS.iter().map(|column| (column.name.to_owned(), (column.cell)(row).json())).collect::<Map<_, _>>().into()
+    COLUMNS
+        .iter()
+        .map(|column| (column.name.to_owned(), (column.cell)(row).json()))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn decision(decided: &Decided) -> Value {

@@ -148,8 +148,7 @@ impl<'s> Row<'s> {
             failed,
             accepted,
             accepted_share,
-            quality_met: accepted_share
-                .and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
+            quality_met: accepted_share.and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
             ids_recovered: recovered.len() as u64,
             duration: duration(requests),
             deadlines: deadlines.collect(),

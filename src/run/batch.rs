@@ -10,7 +10,8 @@ use crate::protocol::FailureReason;
 /// An output as a line of the format. What is not known is left out.
 pub fn line(output: &ReadOutput, model: &str) -> Value {
     let error = output.failure.as_ref().map(|f| json!({ "code": f.reason.word(), "message": f.text }));
-    let response = output.failure.is_none().then(|| json!({ "status_code": 200, "body": body(output, model) }));
+    let response =
+        output.failure.is_none().then(|| json!({ "status_code": 200, "body": body(output, model) }));
     json!({ "custom_id": output.document, "response": response, "error": error })
 }
 
@@ -22,7 +23,8 @@ fn body(output: &ReadOutput, model: &str) -> Value {
     let choice = json!({ "index": 0, "message": message, "finish_reason": output.finish });
     let mut body = json!({ "object": "chat.completion", "model": model, "choices": [choice] });
     if let Some((input, out)) = output.tokens {
-        body["usage"] = json!({ "prompt_tokens": input, "completion_tokens": out, "total_tokens": input + out });
+        body["usage"] =
+            json!({ "prompt_tokens": input, "completion_tokens": out, "total_tokens": input + out });
     }
     body
 }
@@ -86,7 +88,8 @@ mod tests {
 
     fn answer(message: &Value, finish: &str) -> ReadOutput {
         let body = json!({ "choices": [{ "message": message, "finish_reason": finish }] });
-        read(&json!({ "custom_id": 7, "response": { "status_code": 200, "body": body }, "error": null })).unwrap()
+        read(&json!({ "custom_id": 7, "response": { "status_code": 200, "body": body }, "error": null }))
+            .unwrap()
     }
 
     #[test]

@@ -132,7 +132,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     beside.push(".new");
     let beside = PathBuf::from(beside);
     let written = (|| {
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
+        let mut file =
+            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
         file.write_all(bytes)?;
         file.sync_data()?;
         fs::rename(&beside, path)

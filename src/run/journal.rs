@@ -85,7 +85,9 @@ fn line_of(bytes: &[u8], place: usize) -> Result<Line, String> {
 
 /// The version stands in the first line and is looked at before anything else is understood.
 fn check_version(path: &Path, first: &[u8]) -> Result<(), JournalError> {
-    let version = serde_json::from_slice::<Value>(first).ok().and_then(|line| Schema::deserialize(&line["schema"]).ok());
+    let version = serde_json::from_slice::<Value>(first)
+        .ok()
+        .and_then(|line| Schema::deserialize(&line["schema"]).ok());
     match version {
         Some(version) if version.major > SCHEMA.major => {
             Err(JournalError::Newer { path: path.to_owned(), found: version.major })

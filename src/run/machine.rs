@@ -50,7 +50,8 @@ impl Machine {
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             architecture: uname.machine().to_string_lossy().into_owned(),
             boot: word("/proc/sys/kernel/random/boot_id"),
-            system: field("/etc/os-release", "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()),
+            system: field("/etc/os-release", "PRETTY_NAME", '=')
+                .map(|name| name.trim_matches('"').to_owned()),
             cpu: field("/proc/cpuinfo", "model name", ':'),
             cores: std::thread::available_parallelism().ok().map(usize::from),
             memory_bytes: field("/proc/meminfo", "MemTotal", ':').as_deref().and_then(kibibytes),

@@ -60,9 +60,8 @@ impl OutputLine {
         let sent = capture.exchange.sent.unwrap_or(capture.scheduled);
         let micros = |at: crate::engine::Stamp| u64::try_from(at.since(sent).as_micros()).unwrap_or(u64::MAX);
         let times = capture.answer.times();
-        let seconds = |at: Option<crate::engine::Stamp>| {
-            Some(at?.since(capture.exchange.sent?).as_secs_f64())
-        };
+        let seconds =
+            |at: Option<crate::engine::Stamp>| Some(at?.since(capture.exchange.sent?).as_secs_f64());
         Self {
             document: document.to_owned(),
             text: capture.output_text().to_owned(),

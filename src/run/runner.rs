@@ -79,8 +79,12 @@ pub enum RunError {
 fn advice(error: &PageError) -> &'static str {
     match error {
         PageError::Unreachable { .. } => "no engine answers there: start it, or correct engine.base_url",
-        PageError::Status { status: 401 | 403, .. } => "the engine asks for a key: name its variable in engine.api_key_env",
-        PageError::Status { .. } => "is engine.base_url the address of an OpenAI-compatible API, with its /v1?",
+        PageError::Status { status: 401 | 403, .. } => {
+            "the engine asks for a key: name its variable in engine.api_key_env"
+        }
+        PageError::Status { .. } => {
+            "is engine.base_url the address of an OpenAI-compatible API, with its /v1?"
+        }
     }
 }
 
@@ -100,7 +104,8 @@ impl Prepare {
         }
         let corpus = frozen.protocol.load_corpus()?;
         let fingerprint = fingerprint(&frozen.protocol, &corpus);
-        let documents = corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
+        let documents =
+            corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
         let documents = documents.collect::<Result<_, _>>().map_err(RunError::Document)?;
         let steps = plan::steps(&frozen.protocol);
         raise_open_files(plan::highest_concurrency(&steps))?;
@@ -127,7 +132,15 @@ impl Prepare {
         let recorder = Recorder::start(&folder, rule, Arc::clone(&self.corpus), notices)?;
         let (stop, stopped) = watch::channel(false);
         let live = Arc::new(Mutex::new(None));
-        Ok(Runner { prepared: self, folder, recorder, lines: Some(lines), stop: Arc::new(stop), stopped, live })
+        Ok(Runner {
+            prepared: self,
+            folder,
+            recorder,
+            lines: Some(lines),
+            stop: Arc::new(stop),
+            stopped,
+            live,
+        })
     }
 }
 
@@ -325,7 +338,8 @@ impl Runner {
             && !models.iter().any(|listed| listed.id == model)
         {
             let ids: Vec<_> = models.iter().map(|listed| listed.id.as_str()).collect();
-            let text = format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", "));
+            let text =
+                format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", "));
             self.recorder.append(Event::Caution { text })?;
         }
         Ok(PhaseEnd::Complete)
@@ -407,7 +421,12 @@ impl Runner {
             Some(scrape) => Some(Box::new(scrape.finish(self.answered(id).await?).await)),
             None => None,
         };
-        self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
+        self.recorder.append(Event::PhaseEnded {
+            id,
+            phase,
+            in_flight_peak: counts.in_flight_peak,
+            engine,
+        })?;
         self.recorder.sync().await?;
         Ok(end)
     }
@@ -434,7 +453,12 @@ impl Runner {
             _ = stopped.wait_for(|stop| *stop) => return Ok(Choice::Stop),
         };
         let about = if decision.choice == Choice::Skip && !is_last { step + 1 } else { step };
-        self.recorder.append(Event::Decision { step: about, choice: decision.choice, who, reason: decision.reason })?;
+        self.recorder.append(Event::Decision {
+            step: about,
+            choice: decision.choice,
+            who,
+            reason: decision.reason,
+        })?;
         if decision.choice == Choice::Auto {
             *gate = Gate::Open;
         }

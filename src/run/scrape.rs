@@ -37,7 +37,9 @@ pub struct EngineFigures {
 
 impl EngineFigures {
     fn see(&mut self, reading: &Reading) {
-        let raise = |peak: &mut Option<f64>, seen: Option<f64>| *peak = [*peak, seen].into_iter().flatten().reduce(f64::max);
+        let raise = |peak: &mut Option<f64>, seen: Option<f64>| {
+            *peak = [*peak, seen].into_iter().flatten().reduce(f64::max)
+        };
         raise(&mut self.running_peak, reading.running);
         raise(&mut self.waiting_peak, reading.waiting);
         raise(&mut self.kv_peak, reading.kv_usage);
@@ -82,7 +84,12 @@ impl Scrape {
 }
 
 /// A reading that counts all answered requests, or the last one before the wait is over.
-async fn settled(pages: &Pages, page: &MetricsPage, before: &Reading, answered: u64) -> Result<Reading, PageError> {
+async fn settled(
+    pages: &Pages,
+    page: &MetricsPage,
+    before: &Reading,
+    answered: u64,
+) -> Result<Reading, PageError> {
     let expected = before.finished.map(|before| before + answered as f64);
     let mut waited = Duration::ZERO;
     loop {
