@@ -227,7 +227,12 @@ impl Runner {
 
     async fn take(&self, gate: &mut Gate) -> Result<Flow, RunError> {
         self.announce()?;
-        let ready = self.ready().await?;
+        let mut stopped = self.stopped.clone();
+        let ready = tokio::select! {
+            ready = self.ready() => ready?,
+            // An engine that does not answer must not hold up a stop.
+            _ = stopped.wait_for(|stop| *stop) => return Ok(Flow::Stop),
+        };
         if self.probe(&ready).await? == PhaseEnd::Stopped {
             return Ok(Flow::Stop);
         }

@@ -111,14 +111,20 @@ async fn watch(pages: Pages, page: MetricsPage, mut finished: oneshot::Receiver<
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
+        let next = async {
+            ticks.tick().await;
+            pages.metrics(&page).await
+        };
+        let reading = tokio::select! {
+            // A page that does not come is not waited for.
             _ = &mut finished => return figures,
-            _ = ticks.tick() => match pages.metrics(&page).await {
-                Ok(reading) => figures.see(&reading),
-                Err(error) => {
-                    tracing::debug!(%error, "a reading of the metrics page failed");
-                    figures.failed_readings += 1;
-                }
+            reading = next => reading,
+        };
+        match reading {
+            Ok(reading) => figures.see(&reading),
+            Err(error) => {
+                tracing::debug!(%error, "a reading of the metrics page failed");
+                figures.failed_readings += 1;
             }
         }
     }

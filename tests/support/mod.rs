@@ -143,18 +143,21 @@ impl Workplace {
 
     /// Waits until the run's journal has a line that passes the test.
     pub fn wait_for(&self, passes: impl Fn(&Line) -> bool) {
-        let begun = Instant::now();
-        while begun.elapsed() < HANGS {
+        until(|| {
             let runs = fs::read_dir(self.path("aforo-runs")).into_iter().flatten().flatten();
-            for run in runs {
-                let journal = journal::read(&run.path().join("journal.jsonl")).unwrap_or_default();
-                if journal.lines.iter().any(&passes) {
-                    return;
-                }
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("the journal never had such a line");
+            let mut journals = runs.filter_map(|run| journal::read(&run.path().join("journal.jsonl")).ok());
+            journals.any(|journal| journal.lines.iter().any(&passes))
+        });
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < HANGS, "it never came to it");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
