@@ -41,9 +41,7 @@ fn raise_open_files() {
 }
 
 fn costs() {
-    println!(
-        "| pace | streams | events | floor us/event | aforo us/event | ratio (min–max of {RUNS}) | aforo us/request |"
-    );
+    println!("| pace | streams | events | floor us/event | aforo us/event | ratio (min–max of {RUNS}) | aforo us/request |");
     println!("|---|---|---|---|---|---|---|");
     for pace in [Pace::Many, Pace::Alone, Pace::Paced] {
         for streams in [1, 64, 256] {

@@ -93,12 +93,9 @@ pub(crate) fn answer(events: usize) -> String {
 
 /// The writes of one response: head and role, each token, finish with usage and `[DONE]`.
 fn writes(events: usize) -> Vec<Vec<u8>> {
-    let first = [HEAD.as_bytes().to_vec(), chunk(&event(r#"{"role":"assistant","content":""}"#, "null", ""))]
-        .concat();
-    let usage = format!(
-        ",\"usage\":{{\"prompt_tokens\":300,\"total_tokens\":{},\"completion_tokens\":{events}}}",
-        300 + events
-    );
+    let first = [HEAD.as_bytes().to_vec(), chunk(&event(r#"{"role":"assistant","content":""}"#, "null", ""))].concat();
+    let usage =
+        format!(",\"usage\":{{\"prompt_tokens\":300,\"total_tokens\":{},\"completion_tokens\":{events}}}", 300 + events);
     let last = [chunk(&event("{}", "\"stop\"", &usage)), chunk("data: [DONE]\n\n"), END.to_vec()].concat();
     let each = tokens(events).map(|token| chunk(&event(&format!("{{\"content\":\"{token}\"}}"), "null", "")));
     std::iter::once(first).chain(each).chain([last]).collect()

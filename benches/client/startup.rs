@@ -12,10 +12,7 @@ const STARTS: usize = 11;
 
 fn aforo(protocol: &std::path::Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aforo"));
-    command
-        .args(["run", "--headless", "--auto", "--runs"])
-        .arg(protocol.with_file_name("runs"))
-        .arg(protocol);
+    command.args(["run", "--headless", "--auto", "--runs"]).arg(protocol.with_file_name("runs")).arg(protocol);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -32,10 +29,7 @@ pub(crate) fn report() {
     );
     let mut peaks: Vec<f64> = (0..3).map(|_| peak_memory() as f64 / 1024.0).collect();
     peaks.sort_by(f64::total_cmp);
-    println!(
-        "| peak resident memory, 64 streams, 300 documents, MiB | {:.1} | {:.1} | {:.1} |",
-        peaks[0], peaks[1], peaks[2]
-    );
+    println!("| peak resident memory, 64 streams, 300 documents, MiB | {:.1} | {:.1} | {:.1} |", peaks[0], peaks[1], peaks[2]);
 }
 
 /// From the start of the process to the moment its first POST is read.

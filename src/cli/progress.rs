@@ -44,16 +44,8 @@ fn event(state: &State, line: &Line) {
     match &line.event {
         Event::EngineFound(engine) => {
             let name = engine.found.engine.as_deref().unwrap_or("an unknown engine");
-            let metrics = if engine.found.metrics.is_some() {
-                ""
-            } else {
-                " · no metrics page: its own counts are n/a"
-            };
-            say(&format!(
-                "{name} at {} · passes isolated by {}{metrics}",
-                engine.base_url,
-                engine.isolation.word()
-            ));
+            let metrics = if engine.found.metrics.is_some() { "" } else { " · no metrics page: its own counts are n/a" };
+            say(&format!("{name} at {} · passes isolated by {}{metrics}", engine.base_url, engine.isolation.word()));
         }
         Event::Caution { text } => say(&format!("caution: {text}")),
         Event::PhaseStarted { id, phase: Phase::Measurement, requests } => {
@@ -68,8 +60,7 @@ fn event(state: &State, line: &Line) {
             }
         }
         Event::GateOpened { step } => {
-            let next =
-                state.steps.get(step + 1).map_or("the end of the run", |step| step.step.label.as_str());
+            let next = state.steps.get(step + 1).map_or("the end of the run", |step| step.step.label.as_str());
             say(&format!("gate after step {} · next is {next} · {QUESTION}", step + 1));
         }
         Event::RunEnded { end: RunEnd::Stopped } => say("stopped"),
@@ -82,8 +73,7 @@ fn heading(state: &State, index: usize, step: &StepState) -> String {
 }
 
 fn summary(row: &Row<'_>) -> String {
-    let share =
-        row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let share = row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let rate = row.accepted_per_hour().map_or_else(|| "n/a".to_owned(), |rate| format!("{rate:.0}"));
     let first = row.first_token(50).value().map_or_else(|| "n/a".to_owned(), |s| format!("{s:.3} s"));
     format!(
@@ -107,21 +97,18 @@ fn failures(count: impl Fn(FailureReason) -> u64) -> String {
 /// One line of a measurement that goes on: counts, rate and the time that is left.
 fn tick(view: &View) {
     let state = view.state.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(pass) =
-        state.steps.iter().rev().find_map(|step| step.passes.last()).filter(|pass| pass.end.is_none())
+    let Some(pass) = state.steps.iter().rev().find_map(|step| step.passes.last()).filter(|pass| pass.end.is_none())
     else {
         return;
     };
     if pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
         return;
     }
-    let in_flight =
-        view.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|live| live.counts().in_flight);
+    let in_flight = view.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|live| live.counts().in_flight);
     let in_flight = in_flight.map_or_else(String::new, |n| format!(" · {n} in flight"));
     let accepted = pass.requests.iter().filter(|request| request.accepted()).count();
-    let failed = failures(|reason| {
-        pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64
-    });
+    let failed =
+        failures(|reason| pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64);
     say(&format!(
         "  {}/{} ended · {accepted} accepted{in_flight}{failed}{}",
         pass.requests.len(),
@@ -137,8 +124,7 @@ fn left(state: &State, pass: &PassState) -> String {
     };
     let elapsed = Stamp::now().since(begun).as_secs_f64();
     let rest = (pass.planned - pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
-    let planned: u32 =
-        state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
+    let planned: u32 = state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
     let taken: usize = state.steps.iter().map(|step| step.passes.len()).sum();
     let more = (planned as usize).saturating_sub(taken);
     format!(" · about {rest:.0} s left in this pass, {more} more after it")

@@ -151,14 +151,12 @@ impl Pages {
         match found.metrics.as_ref().map(|m| m.dialect) {
             Some(Dialect::Vllm) => Isolation::CacheSalt,
             Some(Dialect::LlamaCpp) => Isolation::CachePromptOff,
-            Some(Dialect::Sglang) | None => {
-                match found.models.iter().flatten().find_map(|m| m.owned_by.as_deref()) {
-                    Some("vllm" | "aforo") => Isolation::CacheSalt,
-                    Some("llamacpp") => Isolation::CachePromptOff,
-                    _ if self.reset_prefix_cache().await.is_ok() => Isolation::Reset,
-                    _ => Isolation::NonceLine,
-                }
-            }
+            Some(Dialect::Sglang) | None => match found.models.iter().flatten().find_map(|m| m.owned_by.as_deref()) {
+                Some("vllm" | "aforo") => Isolation::CacheSalt,
+                Some("llamacpp") => Isolation::CachePromptOff,
+                _ if self.reset_prefix_cache().await.is_ok() => Isolation::Reset,
+                _ => Isolation::NonceLine,
+            },
         }
     }
 
@@ -196,11 +194,7 @@ impl Pages {
         if status.is_success() {
             Ok(body)
         } else {
-            Err(PageError::Status {
-                url: url.to_owned(),
-                status: status.as_u16(),
-                body: short(body.as_bytes()),
-            })
+            Err(PageError::Status { url: url.to_owned(), status: status.as_u16(), body: short(body.as_bytes()) })
         }
     }
 }

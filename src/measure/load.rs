@@ -245,15 +245,8 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
         };
         phase.live.end();
         let ended = Stamp::now();
-        let capture = Capture {
-            index: document.index,
-            phase: phase.work.phase,
-            scheduled,
-            ended,
-            exchange,
-            answer,
-            cancelled,
-        };
+        let capture =
+            Capture { index: document.index, phase: phase.work.phase, scheduled, ended, exchange, answer, cancelled };
         if !(phase.sink)(capture) {
             // The writer is gone: what is measured from here on could not be kept.
             break;

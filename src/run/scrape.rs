@@ -94,10 +94,9 @@ async fn settled(
     let mut waited = Duration::ZERO;
     loop {
         let reading = pages.metrics(page).await?;
-        let counted = match (reading.finished, expected) {
-            (Some(finished), Some(expected)) => finished >= expected && reading.running == Some(0.0),
-            _ => reading.running == Some(0.0),
-        };
+        // What the page does not say cannot be waited for.
+        let all_finished = reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
+        let counted = all_finished && reading.running.is_none_or(|running| running == 0.0);
         if counted || waited >= SETTLE {
             return Ok(reading);
         }

@@ -107,10 +107,7 @@ impl Connection {
     }
 
     /// Hands a request to the connection and waits for the head of the response.
-    pub(super) async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, hyper::Error> {
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
         let mut response = pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         poll_fn(|cx| {
@@ -209,11 +206,7 @@ struct Stamped {
 }
 
 impl AsyncRead for Stamped {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
         if buf.filled().len() > before {

@@ -41,9 +41,7 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The environment variable is unset or empty.
-    #[error(
-        "the environment variable {0}, named by engine.api_key_env, is not set; export it and start again"
-    )]
+    #[error("the environment variable {0}, named by engine.api_key_env, is not set; export it and start again")]
     KeyMissing(String),
     /// The value cannot be sent as a header.
     #[error("the value of the environment variable {0} holds characters that an HTTP header cannot carry")]
@@ -99,8 +97,7 @@ impl Endpoint {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             tls,
-            authority: HeaderValue::try_from(authority.as_str())
-                .map_err(|_| refuse("names no usable host"))?,
+            authority: HeaderValue::try_from(authority.as_str()).map_err(|_| refuse("names no usable host"))?,
             path: format!("{base_path}/{call}").parse().map_err(|_| refuse("has an unusable path"))?,
             key,
             base_url: base_url.trim_end_matches('/').to_owned(),

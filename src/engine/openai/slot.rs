@@ -166,8 +166,7 @@ impl Slot {
                 None
             }
             Err(_) => {
-                let text =
-                    format!("no connection to {} within {:?}", self.dialer.endpoint.address(), limits.whole);
+                let text = format!("no connection to {} within {:?}", self.dialer.endpoint.address(), limits.whole);
                 exchange.fail(FailureReason::Timeout, &text);
                 None
             }
@@ -194,12 +193,7 @@ impl Slot {
     }
 }
 
-async fn send(
-    connection: &mut Connection,
-    request: Request<Full<Bytes>>,
-    limits: Limits,
-    reused: bool,
-) -> Sent {
+async fn send(connection: &mut Connection, request: Request<Full<Bytes>>, limits: Limits, reused: bool) -> Sent {
     // Before the head of the response nothing else can arrive: silence and whole limit are one wait here.
     let limit = limits.whole.min(limits.silence);
     match tokio::time::timeout(limit, connection.send(request)).await {
@@ -303,8 +297,8 @@ async fn read_page(
     answer: &mut Answer,
 ) -> bool {
     let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let is_answer = head.status == StatusCode::OK
-        && header(CONTENT_TYPE).is_some_and(|t| t.starts_with("application/json"));
+    let is_answer =
+        head.status == StatusCode::OK && header(CONTENT_TYPE).is_some_and(|t| t.starts_with("application/json"));
     let limit = if is_answer { WHOLE_BODY_LIMIT } else { ERROR_BODY_LIMIT };
     let mut page = Vec::new();
     let mut broken = None;
