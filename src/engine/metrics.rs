@@ -166,7 +166,10 @@ impl<'a> Samples<'a> {
     }
 
     fn largest(&self, wanted: &str) -> Option<f64> {
-        self.iter().filter(|(name, value)| *name == wanted && value.is_finite()).map(|(_, v)| v).reduce(f64::max)
+        self.iter()
+            .filter(|(name, value)| *name == wanted && value.is_finite())
+            .map(|(_, v)| v)
+            .reduce(f64::max)
     }
 
     fn total(&self, base: &str) -> Option<Total> {
@@ -177,7 +180,9 @@ impl<'a> Samples<'a> {
         Reading {
             running: self.sum("vllm:num_requests_running"),
             waiting: self.sum("vllm:num_requests_waiting"),
-            kv_usage: self.largest("vllm:kv_cache_usage_perc").or_else(|| self.largest("vllm:gpu_cache_usage_perc")),
+            kv_usage: self
+                .largest("vllm:kv_cache_usage_perc")
+                .or_else(|| self.largest("vllm:gpu_cache_usage_perc")),
             prompt_tokens: self.sum("vllm:prompt_tokens_total"),
             generation_tokens: self.sum("vllm:generation_tokens_total"),
             finished: self.sum("vllm:request_success_total"),
@@ -210,7 +215,8 @@ impl<'a> Samples<'a> {
     fn llama_cpp(&self) -> Reading {
         // llama.cpp counts cached prompt tokens apart from the processed ones.
         let cached = self.sum("llamacpp:prompt_tokens_cached_total");
-        let prompt_tokens = self.sum("llamacpp:prompt_tokens_total").map(|processed| processed + cached.unwrap_or(0.0));
+        let prompt_tokens =
+            self.sum("llamacpp:prompt_tokens_total").map(|processed| processed + cached.unwrap_or(0.0));
         Reading {
             running: self.sum("llamacpp:requests_processing"),
             waiting: self.sum("llamacpp:requests_deferred"),
@@ -258,7 +264,8 @@ mod tests {
 
     #[test]
     fn means_come_from_the_differences_of_sum_and_count() {
-        let reading = |seconds, count| Reading { first_token: Some(Total { seconds, count }), ..Reading::default() };
+        let reading =
+            |seconds, count| Reading { first_token: Some(Total { seconds, count }), ..Reading::default() };
         let delta = Delta::between(&reading(10.0, 5.0), &reading(16.0, 8.0));
         assert_eq!(delta.mean_first_token, Some(2.0));
         assert_eq!(Delta::between(&reading(1.0, 2.0), &reading(1.0, 2.0)).mean_first_token, None);

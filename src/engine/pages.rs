@@ -14,6 +14,8 @@ use crate::protocol::PrefixCache;
 
 /// A page that has not come by then is not waited for.
 const PAGE_LIMIT: Duration = Duration::from_secs(5);
+/// Largest page that is read, in bytes.
+const PAGE_SIZE: usize = 32 * 1024 * 1024;
 
 /// A model that the server lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,16 +153,18 @@ impl Pages {
         match found.metrics.as_ref().map(|m| m.dialect) {
             Some(Dialect::Vllm) => Isolation::CacheSalt,
             Some(Dialect::LlamaCpp) => Isolation::CachePromptOff,
-            Some(Dialect::Sglang) | None => match found.models.iter().flatten().find_map(|m| m.owned_by.as_deref()) {
-                Some("vllm" | "aforo") => Isolation::CacheSalt,
-                Some("llamacpp") => Isolation::CachePromptOff,
-                _ if self.reset_prefix_cache().await.is_ok() => Isolation::Reset,
-                _ => Isolation::NonceLine,
-            },
+            Some(Dialect::Sglang) | None => {
+                match found.models.iter().flatten().find_map(|m| m.owned_by.as_deref()) {
+                    Some("vllm" | "aforo") => Isolation::CacheSalt,
+                    Some("llamacpp") => Isolation::CachePromptOff,
+                    _ if self.reset_prefix_cache().await.is_ok() => Isolation::Reset,
+                    _ => Isolation::NonceLine,
+                }
+            }
         }
     }
 
-    /// Empties the engine's prefix cache: SGLang's `/flush_cache`, else vLLM's `/reset_prefix_cache`.
+    /// Empties the engine's prefix cache: `SGLang`'s `/flush_cache`, else vLLM's `/reset_prefix_cache`.
     pub async fn reset_prefix_cache(&self) -> Result<(), PageError> {
         let root = self.endpoint.root_url();
         let flushed = self.post(&format!("{root}/flush_cache")).await;
@@ -179,23 +183,39 @@ impl Pages {
         let text = self.text(url).await?;
         serde_json::from_str(&text).map_err(|_| PageError::Unreachable {
             url: url.to_owned(),
-            why: format!("answered with something that is not JSON: {}", short(text.as_bytes())),
+            why: format!("answered with something that is not JSON: {}", self.said(text.as_bytes())),
         })
     }
 
     async fn fetch(&self, request: reqwest::RequestBuilder, url: &str) -> Result<String, PageError> {
         let request = match self.endpoint.key() {
-            Some(key) => request.header(AUTHORIZATION, key.header()),
-            None => request,
+            Some(key) if self.endpoint.serves(url) => request.header(AUTHORIZATION, key.header()),
+            _ => request,
         };
-        let response = request.send().await.map_err(|error| unreachable(url, &error))?;
+        let mut response = request.send().await.map_err(|error| unreachable(url, &error))?;
         let status = response.status();
-        let body = response.text().await.map_err(|error| unreachable(url, &error))?;
-        if status.is_success() {
-            Ok(body)
-        } else {
-            Err(PageError::Status { url: url.to_owned(), status: status.as_u16(), body: short(body.as_bytes()) })
+        let mut page = Vec::new();
+        while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(url, &error))? {
+            if page.len() + bytes.len() > PAGE_SIZE {
+                let why = format!("answered with more than {PAGE_SIZE} bytes");
+                return Err(PageError::Unreachable { url: url.to_owned(), why });
+            }
+            page.extend_from_slice(&bytes);
         }
+        if status.is_success() {
+            Ok(String::from_utf8_lossy(&page).into_owned())
+        } else {
+            Err(PageError::Status { url: url.to_owned(), status: status.as_u16(), body: self.said(&page) })
+        }
+    }
+
+    /// One line of what a server said, without the key that it may repeat.
+    fn said(&self, text: &[u8]) -> String {
+        let mut line = short(text);
+        if let Some(key) = self.endpoint.key() {
+            key.hide_in(&mut line);
+        }
+        line
     }
 }
 

@@ -17,19 +17,21 @@ pub struct OpenFilesError {
     allowed: u64,
 }
 
-/// Raises the soft limit of open files as far as `concurrency` connections need, or says what is missing.
+/// Raises the soft limit of open files as far as `concurrency` connections need, or says what is missing. Where the
+/// hard limit allows it, there is room for the other end of each connection as well: the simulated engine is part of
+/// this process.
 pub fn raise_open_files(concurrency: u32) -> Result<(), OpenFilesError> {
     let needed = u64::from(concurrency) + OTHER_FILES;
+    let wanted = needed + u64::from(concurrency);
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
+    if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
     }
     let refuse = |allowed| OpenFilesError { concurrency, needed, allowed };
-    if let Some(maximum) = limit.maximum
-        && maximum < needed
-    {
-        return Err(refuse(maximum));
+    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    if current < needed {
+        return Err(refuse(current));
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum })
         .map_err(|_| refuse(limit.current.unwrap_or_default()))
 }

@@ -6,9 +6,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::LocalSet;
+use tokio::task::{JoinError, LocalSet};
 
 use super::live::Live;
 use crate::engine::Stamp;
@@ -90,7 +91,7 @@ pub enum LoadError {
     /// The thread or its runtime could not be started.
     #[error("the load thread cannot start: {0}")]
     Start(#[from] std::io::Error),
-    /// It ended before its time: a fault of aforo, whose reason is in the log.
+    /// It, or a slot of it, ended before its time: a fault of aforo, whose reason is in the log.
     #[error("the load thread ended unexpectedly; see aforo.log in the run folder")]
     Gone,
 }
@@ -169,47 +170,49 @@ async fn take_phase(
     let places = usize::try_from(work.concurrency).unwrap_or(usize::MAX).min(work.count.max(1));
     slots.truncate(places);
     slots.resize_with(places, || Slot::new(dialer.clone()));
-    let slots = connect(slots).await;
+    let ahead = slots.into_iter().map(|slot| connect(slot, work.limits.whole, stop.clone()));
+    // Without `done` whoever waits learns that the phase is not whole: a slot that ended unexpectedly may have taken a
+    // document with it.
+    let Ok(slots) = all(ahead).await else { return Vec::new() };
     let phase = Rc::new(PhaseState { work, next: Cell::new(0), live: Arc::clone(live), sink });
-    let tasks: Vec<_> = slots
-        .into_iter()
-        .map(|slot| tokio::task::spawn_local(keep_busy(Rc::clone(&phase), slot, stop.clone())))
-        .collect();
-    let mut kept = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        match task.await {
-            Ok(slot) => kept.push(slot),
-            Err(error) => tracing::error!(%error, "a load slot ended unexpectedly"),
-        }
-    }
+    let busy = slots.into_iter().map(|slot| keep_busy(Rc::clone(&phase), slot, stop.clone()));
+    let Ok(kept) = all(busy).await else { return Vec::new() };
     let end = if *stop.borrow() { PhaseEnd::Stopped } else { PhaseEnd::Complete };
     // A receiver that is gone has stopped waiting for the phase; nothing depends on it any more.
     let _ = done.send(end);
     kept
 }
 
-/// Opens all connections before the first request, so that none of them is part of a measured time.
-async fn connect(slots: Vec<Slot>) -> Vec<Slot> {
-    let tasks: Vec<_> = slots
-        .into_iter()
-        .map(|mut slot| {
-            tokio::task::spawn_local(async move {
-                if let Err(error) = slot.connect().await {
-                    // The request itself will fail with this reason and be counted.
-                    tracing::debug!(%error, "connection not opened ahead");
-                }
-                slot
-            })
-        })
-        .collect();
-    let mut connected = Vec::with_capacity(tasks.len());
+/// Lets all go on at the same time and waits for all; an error when one of them ended unexpectedly.
+async fn all(
+    futures: impl Iterator<Item = impl Future<Output = Slot> + 'static>,
+) -> Result<Vec<Slot>, JoinError> {
+    let tasks: Vec<_> = futures.map(tokio::task::spawn_local).collect();
+    let mut slots = Ok(Vec::with_capacity(tasks.len()));
     for task in tasks {
-        match task.await {
-            Ok(slot) => connected.push(slot),
-            Err(error) => tracing::error!(%error, "a load slot ended unexpectedly"),
+        match (task.await, &mut slots) {
+            (Ok(slot), Ok(slots)) => slots.push(slot),
+            (Ok(_), Err(_)) => {}
+            (Err(error), _) => {
+                tracing::error!(%error, "a load slot ended unexpectedly");
+                slots = Err(error);
+            }
         }
     }
-    connected
+    slots
+}
+
+/// Opens a slot's connection before the first request, so that it is part of no measured time.
+async fn connect(mut slot: Slot, limit: Duration, mut stop: watch::Receiver<bool>) -> Slot {
+    tokio::select! {
+        biased;
+        connected = slot.connect(limit) => if let Err(error) = connected {
+            // The request itself will fail with this reason and be counted.
+            tracing::debug!(%error, "connection not opened ahead");
+        },
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    slot
 }
 
 struct PhaseState {
@@ -245,10 +248,17 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
         };
         phase.live.end();
         let ended = Stamp::now();
-        let capture =
-            Capture { index: document.index, phase: phase.work.phase, scheduled, ended, exchange, answer, cancelled };
-        if !(phase.sink)(capture) {
-            // The writer is gone: what is measured from here on could not be kept.
+        let capture = Capture {
+            index: document.index,
+            phase: phase.work.phase,
+            scheduled,
+            ended,
+            exchange,
+            answer,
+            cancelled,
+        };
+        // Without a writer, what is measured from here on could not be kept.
+        if !(phase.sink)(capture) || cancelled {
             break;
         }
     }

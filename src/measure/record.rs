@@ -141,17 +141,17 @@ impl Capture {
             .unwrap_or_default()
     }
 
-    /// Why there is no answer to judge: the run was stopped, the transport failed, or the stream did.
+    /// Why there is no answer to judge: the transport failed, the stream did, or the run was stopped before.
     pub fn failure(&self) -> Option<(FailureReason, &str)> {
-        if self.cancelled {
-            return Some((FailureReason::Cancelled, "the run was stopped while it was in flight"));
-        }
         if let Some(failure) = &self.exchange.failure {
             return Some((failure.reason, &failure.text));
         }
         match self.answer.outcome() {
             Some(openai::Outcome::Complete { .. }) => None,
             Some(openai::Outcome::Failed { reason, text }) => Some((*reason, text)),
+            None if self.cancelled => {
+                Some((FailureReason::Cancelled, "the run was stopped while it was in flight"))
+            }
             None => Some((FailureReason::Engine, "the answer did not end")),
         }
     }

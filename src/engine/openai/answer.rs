@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chunk::{EngineTimes, Finish, Usage};
 use super::content::Content;
+use super::endpoint::ApiKey;
 use super::sse::EventReader;
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
@@ -117,6 +118,13 @@ impl Answer {
     /// What the request came to; `None` until the body ended.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.content.outcome.as_ref()
+    }
+
+    /// Takes the key out of what is said of a failure.
+    pub(super) fn hide(&mut self, key: &ApiKey) {
+        if let Some(Outcome::Failed { text, .. }) = &mut self.content.outcome {
+            key.hide_in(text);
+        }
     }
 
     /// Whether nothing that may still arrive can change the answer: `[DONE]` or an error came.

@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 
 use super::endpoint::Endpoint;
 use crate::engine::Stamp;
+use crate::protocol::FailureReason;
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,26 @@ pub enum ConnectError {
         /// What the HTTP client said.
         source: hyper::Error,
     },
+    /// Nothing of the above came to an end in time.
+    #[error("no connection to {address} within {limit:?}")]
+    TimedOut {
+        /// `host:port`.
+        address: String,
+        /// The time that was waited.
+        limit: Duration,
+    },
+}
+
+impl ConnectError {
+    /// The failure reason of a request that needed the connection.
+    pub fn reason(&self) -> FailureReason {
+        match self {
+            Self::TimedOut { .. } => FailureReason::Timeout,
+            Self::Dns { .. } | Self::Refused { .. } | Self::Tls { .. } | Self::Http { .. } => {
+                FailureReason::Connection
+            }
+        }
+    }
 }
 
 trait Io: AsyncRead + AsyncWrite + Unpin {}
@@ -75,24 +96,29 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended; bytes already read can still be taken from a body.
     driver: Option<Driver>,
-    last_read: Rc<Cell<Option<Stamp>>>,
+    /// Reads from the socket.
+    socket: Rc<Reads>,
+    /// Reads of what HTTP sees: the socket's, or those behind TLS, whose own messages are no part of a response.
+    http: Rc<Reads>,
     /// Time that opening took.
     pub(super) opened_in: Duration,
 }
 
 impl Connection {
     /// Opens a connection: name, TCP, and TLS where the URL asks for it. Never through a proxy.
-    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, ConnectError> {
+    pub(super) async fn open(endpoint: &Endpoint, tls: &Tls) -> Result<Self, ConnectError> {
         let begun = Stamp::now();
-        let last_read = Rc::new(Cell::new(None));
-        let tcp = connect(endpoint).await?;
-        let stamped = Stamped { tcp, last_read: Rc::clone(&last_read) };
-        let io: Box<dyn Io> =
-            if endpoint.tls { Box::new(secure(endpoint, stamped).await?) } else { Box::new(stamped) };
+        let (socket, stamped) = Stamped::new(connect(endpoint).await?);
+        let (http, io): (_, Box<dyn Io>) = if endpoint.tls {
+            let (http, secured) = Stamped::new(secure(endpoint, tls, stamped).await?);
+            (http, Box::new(secured))
+        } else {
+            (Rc::clone(&socket), Box::new(stamped))
+        };
         let (sender, driver) = http1::handshake(TokioIo::new(io))
             .await
             .map_err(|source| ConnectError::Http { address: endpoint.address(), source })?;
-        Ok(Self { sender, driver: Some(driver), last_read, opened_in: Stamp::now().since(begun) })
+        Ok(Self { sender, driver: Some(driver), socket, http, opened_in: Stamp::now().since(begun) })
     }
 
     /// Whether another request can be sent: false when the server has closed it since.
@@ -107,7 +133,10 @@ impl Connection {
     }
 
     /// Hands a request to the connection and waits for the head of the response.
-    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
         let mut response = pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         poll_fn(|cx| {
@@ -148,14 +177,24 @@ impl Connection {
         .await;
     }
 
-    /// The time of the last read from the socket; now when there was none.
+    /// The time of the last read from the socket that brought bytes; now when there was none.
     pub(super) fn read_at(&self) -> Stamp {
-        self.last_read.get().unwrap_or_else(Stamp::now)
+        self.socket.last.get().unwrap_or_else(Stamp::now)
     }
 
-    /// The cell that holds the time of the last read.
-    pub(super) fn last_read(&self) -> Rc<Cell<Option<Stamp>>> {
-        Rc::clone(&self.last_read)
+    /// The time at which the last body ended: of its last read, or of the server's closing where that is its end.
+    pub(super) fn ended_at(&self) -> Stamp {
+        self.socket.closed.get().unwrap_or_else(|| self.read_at())
+    }
+
+    /// Whether any byte of a response has come since.
+    pub(super) fn heard_since(&self, moment: Stamp) -> bool {
+        self.http.last.get().is_some_and(|last| last >= moment)
+    }
+
+    /// The reads from the socket.
+    pub(super) fn reads(&self) -> Rc<Reads> {
+        Rc::clone(&self.socket)
     }
 
     fn poll_driver(&mut self, cx: &mut Context<'_>) {
@@ -192,41 +231,87 @@ async fn connect(endpoint: &Endpoint) -> Result<TcpStream, ConnectError> {
     Err(ConnectError::Refused { address: endpoint.address(), source: refused })
 }
 
-async fn secure(endpoint: &Endpoint, tcp: Stamped) -> Result<impl Io + use<>, ConnectError> {
+/// What TLS needs to know, read from the system once: it takes milliseconds, which no stream should wait for.
+#[derive(Debug, Default)]
+pub(super) struct Tls(OnceLock<Arc<ClientConfig>>);
+
+impl Tls {
+    fn connector(&self) -> Result<TlsConnector, tokio_rustls::rustls::Error> {
+        if let Some(config) = self.0.get() {
+            return Ok(Arc::clone(config).into());
+        }
+        let config = Arc::new(ClientConfig::with_platform_verifier()?);
+        Ok(Arc::clone(self.0.get_or_init(|| config)).into())
+    }
+}
+
+async fn secure(
+    endpoint: &Endpoint,
+    tls: &Tls,
+    tcp: Stamped<TcpStream>,
+) -> Result<impl Io + use<>, ConnectError> {
     let fail = |why: String| ConnectError::Tls { address: endpoint.address(), why };
-    let config = ClientConfig::with_platform_verifier().map_err(|error| fail(error.to_string()))?;
+    let connector = tls.connector().map_err(|error| fail(error.to_string()))?;
     let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| fail(error.to_string()))?;
-    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.map_err(|error| fail(error.to_string()))
+    connector.connect(name, tcp).await.map_err(|error| fail(error.to_string()))
 }
 
-/// A socket that notes when bytes were read from it, before anything looks at them.
-struct Stamped {
-    tcp: TcpStream,
-    last_read: Rc<Cell<Option<Stamp>>>,
+/// When bytes were last read, and when the other side closed.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    last: Cell<Option<Stamp>>,
+    closed: Cell<Option<Stamp>>,
 }
 
-impl AsyncRead for Stamped {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+impl Reads {
+    /// The last read that brought bytes.
+    pub(super) fn last(&self) -> Option<Stamp> {
+        self.last.get()
+    }
+}
+
+/// A byte stream that notes when bytes were read from it, before anything looks at them.
+struct Stamped<S> {
+    inner: S,
+    reads: Rc<Reads>,
+}
+
+impl<S> Stamped<S> {
+    fn new(inner: S) -> (Rc<Reads>, Self) {
+        let reads = Rc::<Reads>::default();
+        (Rc::clone(&reads), Self { inner, reads })
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        let now = Some(Stamp::now());
         if buf.filled().len() > before {
-            self.last_read.set(Some(Stamp::now()));
+            self.reads.last.set(now);
+        } else if buf.remaining() > 0 {
+            self.reads.closed.set(now);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Stamped {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Stamped<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write(cx, buf)
+        Pin::new(&mut self.inner).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        Pin::new(&mut self.inner).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -234,10 +319,10 @@ impl AsyncWrite for Stamped {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.inner.is_write_vectored()
     }
 }

@@ -9,25 +9,54 @@ use crate::protocol::{Api, Server};
 
 /// A key, kept out of every `Debug` output and every message.
 #[derive(Clone)]
-pub struct ApiKey(HeaderValue);
+pub struct ApiKey {
+    key: Box<str>,
+    header: HeaderValue,
+}
+
+/// What stands where a key stood.
+const HIDDEN: &str = "[removed]";
+/// Characters of a key that may remain at the cut end of a text: fewer cannot be told from other words.
+const TELLS_NOTHING: usize = 3;
 
 impl ApiKey {
     /// Reads the key from the environment variable of that name.
     pub fn from_env(variable: &str) -> Result<Self, EndpointError> {
         let key = std::env::var(variable).map_err(|_| EndpointError::KeyMissing(variable.to_owned()))?;
-        let key = key.trim();
-        if key.is_empty() {
+        if key.trim().is_empty() {
             return Err(EndpointError::KeyMissing(variable.to_owned()));
         }
-        let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| EndpointError::KeyUnusable(variable.to_owned()))?;
-        value.set_sensitive(true);
-        Ok(Self(value))
+        Self::new(&key).ok_or_else(|| EndpointError::KeyUnusable(variable.to_owned()))
+    }
+
+    /// A key; `None` when an HTTP header cannot carry it.
+    pub fn new(key: &str) -> Option<Self> {
+        let key = key.trim();
+        let mut header = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+        header.set_sensitive(true);
+        Some(Self { key: key.into(), header })
     }
 
     /// The value of the `Authorization` header, marked as sensitive.
     pub fn header(&self) -> HeaderValue {
-        self.0.clone()
+        self.header.clone()
+    }
+
+    /// Takes the key out of a text that came back from a server. Where the text was cut (it ends in `…`) within the
+    /// key, the beginning of the key goes as well.
+    pub fn hide_in(&self, text: &mut String) {
+        if self.key.is_empty() {
+            return;
+        }
+        if text.contains(&*self.key) {
+            *text = text.replace(&*self.key, HIDDEN);
+        }
+        let Some(whole) = text.strip_suffix('…') else { return };
+        let starts = self.key.char_indices().map(|(end, _)| &self.key[..end]).skip(TELLS_NOTHING + 1);
+        if let Some(start) = starts.filter(|start| whole.ends_with(start)).last() {
+            let kept = whole.len() - start.len();
+            text.replace_range(kept..kept + start.len(), HIDDEN);
+        }
     }
 }
 
@@ -41,7 +70,9 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The environment variable is unset or empty.
-    #[error("the environment variable {0}, named by engine.api_key_env, is not set; export it and start again")]
+    #[error(
+        "the environment variable {0}, named by engine.api_key_env, is not set; export it and start again"
+    )]
     KeyMissing(String),
     /// The value cannot be sent as a header.
     #[error("the value of the environment variable {0} holds characters that an HTTP header cannot carry")]
@@ -95,9 +126,10 @@ impl Endpoint {
         };
         Ok(Self {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            port: authority.port_u16().unwrap_or(default_port(tls)),
             tls,
-            authority: HeaderValue::try_from(authority.as_str()).map_err(|_| refuse("names no usable host"))?,
+            authority: HeaderValue::try_from(authority.as_str())
+                .map_err(|_| refuse("names no usable host"))?,
             path: format!("{base_path}/{call}").parse().map_err(|_| refuse("has an unusable path"))?,
             key,
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -119,10 +151,23 @@ impl Endpoint {
         self.key.as_ref()
     }
 
+    /// Whether a page is of the same server: the key is for nobody else.
+    pub fn serves(&self, url: &str) -> bool {
+        let Ok(url) = url.parse::<Uri>() else { return false };
+        let Some(authority) = url.authority() else { return false };
+        let tls = url.scheme_str() == Some("https");
+        (authority.host().trim_matches(['[', ']']), authority.port_u16().unwrap_or(default_port(tls)), tls)
+            == (self.host.as_str(), self.port, self.tls)
+    }
+
     /// `host:port`, for messages.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
+}
+
+fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
 }
 
 #[cfg(test)]
@@ -144,6 +189,39 @@ mod tests {
     fn ports_follow_the_scheme_and_ipv6_loses_its_brackets() {
         let endpoint = Endpoint::with_key("https://[::1]/v1", Api::Completions, None).unwrap();
         assert_eq!((endpoint.host.as_str(), endpoint.port, endpoint.tls), ("::1", 443, true));
+    }
+
+    #[test]
+    fn pages_of_another_host_port_or_scheme_are_of_another_server() {
+        let endpoint = Endpoint::with_key("http://gpu.example/v1", Api::Chat, None).unwrap();
+        assert!(
+            endpoint.serves("http://gpu.example/metrics") && endpoint.serves("http://gpu.example:80/metrics")
+        );
+        for url in [
+            "http://gpu.example:9090/metrics",
+            "https://gpu.example:80/metrics",
+            "http://gpu.example.org/",
+            "",
+        ] {
+            assert!(!endpoint.serves(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_taken_out_of_texts_even_where_they_were_cut() {
+        let key = ApiKey::new(" sk-0123456789 ").unwrap();
+        for (text, hidden) in [
+            ("key sk-0123456789 and sk-0123456789", "key [removed] and [removed]"),
+            ("the key is sk-01234…", "the key is [removed]…"),
+            ("the key is sk-0…", "the key is [removed]…"),
+            ("the key is sk-…", "the key is sk-…"),
+            ("sk-01234 is another", "sk-01234 is another"),
+        ] {
+            let mut text = text.to_owned();
+            key.hide_in(&mut text);
+            assert_eq!(text, hidden);
+        }
+        assert!(!format!("{key:?} {:?}", key.header()).contains("0123"));
     }
 
     #[test]

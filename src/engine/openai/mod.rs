@@ -11,6 +11,7 @@ mod content;
 mod endpoint;
 pub mod failure;
 mod request;
+mod response;
 mod slot;
 pub mod sse;
 

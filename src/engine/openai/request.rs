@@ -141,7 +141,8 @@ impl RequestForm {
                 } else {
                     nonce
                 };
-                messages.push(json!({ "role": "user", "content": content(user_nonce, user, &document.images) }));
+                messages
+                    .push(json!({ "role": "user", "content": content(user_nonce, user, &document.images) }));
                 body.insert("messages".into(), messages.into());
             }
             Api::Completions => {
