@@ -5,8 +5,8 @@ mod support;
 
 use aforo::run::event::{Event, RunEnd};
 use serde_json::json;
-use support::stub::{self, Reply};
 use support::Workplace;
+use support::stub::{self, Reply};
 
 #[test]
 fn done_is_0_and_a_missed_threshold_is_3() {
@@ -23,16 +23,24 @@ fn done_is_0_and_a_missed_threshold_is_3() {
 fn a_protocol_with_mistakes_is_2_with_all_of_them_at_once() {
     let place = Workplace::new(12);
     place.append("[measur]\nrepetitions = 0");
-    for command in [&["run", "protocol.toml", "--auto"][..], &["check", "protocol.toml"], &["score", "--protocol", "protocol.toml", "--outputs", "x"]] {
+    for command in [
+        &["run", "protocol.toml", "--auto"][..],
+        &["check", "protocol.toml"],
+        &["score", "--protocol", "protocol.toml", "--outputs", "x"],
+    ] {
         let mut arguments = command.to_vec();
         if command[0] != "score" {
             arguments.extend(["--set", "measure.repetitions=0", "--set", "quality.treshold=1"]);
         }
         let said = place.aforo(&arguments).expect(2);
         assert_eq!(said.out, "");
-        assert!(said.err.contains("measur"), "{}", said.err);
+        assert!(said.err.contains("protocol.toml:") && said.err.contains("error: measur"), "{}", said.err);
         if command[0] != "score" {
-            assert!(said.err.contains("measure.repetitions") && said.err.contains("treshold"), "{}", said.err);
+            assert!(
+                said.err.contains("measure.repetitions") && said.err.contains("treshold"),
+                "{}",
+                said.err
+            );
         }
         assert!(!place.path("aforo-runs").exists(), "nothing was begun");
     }
@@ -60,7 +68,9 @@ fn files_that_are_not_there_are_2_and_named() {
 #[test]
 fn wrong_arguments_are_2() {
     let place = Workplace::new(12);
-    for arguments in [&["frobnicate"][..], &["run"], &["run", "p", "--set", "novalue"], &["schema", "nothing"], &[]] {
+    for arguments in
+        [&["frobnicate"][..], &["run"], &["run", "p", "--set", "novalue"], &["schema", "nothing"], &[]]
+    {
         let said = place.aforo(arguments);
         assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
     }
@@ -92,7 +102,9 @@ fn an_engine_that_does_not_answer_is_1_and_says_what_to_do() {
     assert!(said.err.contains(&port.to_string()), "{}", said.err);
     assert_eq!(said.err.matches("refused").count(), 1, "the cause is said once: {}", said.err);
     let events = place.run_folder().events();
-    assert!(matches!(events.last(), Some(Event::RunEnded { end: RunEnd::Failed { why } }) if why.contains("base_url")));
+    assert!(
+        matches!(events.last(), Some(Event::RunEnded { end: RunEnd::Failed { why } }) if why.contains("base_url"))
+    );
     assert_eq!(place.run_folder().csv().len(), 0, "results.csv is there, with its header");
 }
 
@@ -107,7 +119,9 @@ fn an_engine_that_wants_a_key_is_1_and_says_so() {
 fn j08_a_wrong_model_name_shows_the_body_and_the_models_that_there_are() {
     let url = stub::start(|asked| match asked.path.as_str() {
         "/v1/models" => stub::models("smollm2\u{1b}[2J"),
-        "/v1/chat/completions" => Reply::Page(404, json!({ "error": { "message": "The model `m` does not exist." } })),
+        "/v1/chat/completions" => {
+            Reply::Page(404, json!({ "error": { "message": "The model `m` does not exist." } }))
+        }
         _ => Reply::Page(404, json!({})),
     });
     let place = Workplace::with_server(6, &url);
@@ -173,7 +187,15 @@ fn score_to_batch_replaces_files_and_only_files() {
     let place = Workplace::new(6);
     place.write("outputs.jsonl", "{\"document\":\"doc-00\",\"text\":\"{}\"}\n");
     let score = |target: &str| {
-        place.aforo(&["score", "--protocol", "protocol.toml", "--outputs", "outputs.jsonl", "--to-batch", target])
+        place.aforo(&[
+            "score",
+            "--protocol",
+            "protocol.toml",
+            "--outputs",
+            "outputs.jsonl",
+            "--to-batch",
+            target,
+        ])
     };
     score("/dev/null").expect(3);
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file(), "the device was replaced by a file");

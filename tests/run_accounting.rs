@@ -19,18 +19,25 @@ use support::{CsvRow, RunFiles, Workplace, count, id};
 /// warm-up ask for the first documents, which are.
 fn moody(asked: &Asked) -> Reply {
     let user = asked.user();
-    let number: usize = user.trim_start_matches("Receipt number ").split(':').next().unwrap().parse().unwrap();
+    let number: usize =
+        user.trim_start_matches("Receipt number ").split(':').next().unwrap().parse().unwrap();
     match number {
         4 => Reply::Answer("{\"amount\": \"4".to_owned(), "length"),
         5 => Reply::Answer("I cannot read it".to_owned(), "stop"),
         6 => Reply::Answer(json!({ "amount": "0", "shop": "nowhere" }).to_string(), "stop"),
         7 => Reply::Page(400, json!({ "error": { "message": "too long" } })),
         8 => Reply::Page(500, json!({ "error": { "message": "boom" } })),
-        9 => Reply::Page(500, json!({ "error": { "message": "CUDA out of memory. Tried to allocate 2 GiB" } })),
+        9 => {
+            Reply::Page(500, json!({ "error": { "message": "CUDA out of memory. Tried to allocate 2 GiB" } }))
+        }
         10 => Reply::HangUp,
         11 => Reply::Hang,
         12 => Reply::Text(200, "text/html", "<html><title>Log in</title></html>".to_owned()),
-        13 => Reply::Text(200, "text/event-stream", "data: {\"choices\":[{\"delta\":{\"content\":\"{\"}}]}\n\n".to_owned()),
+        13 => Reply::Text(
+            200,
+            "text/event-stream",
+            "data: {\"choices\":[{\"delta\":{\"content\":\"{\"}}]}\n\n".to_owned(),
+        ),
         _ => Reply::Answer(stub::right_answer(&user), "stop"),
     }
 }
@@ -48,7 +55,8 @@ fn moody_server() -> String {
 fn balanced(row: &CsvRow) {
     let failed: u64 = FailureReason::ALL.iter().map(|reason| count(row, &format!("failed_{reason}"))).sum();
     assert_eq!(count(row, "sent"), count(row, "accepted") + failed, "{row:?}");
-    let judged = ["truncated", "format", "quality"].iter().map(|reason| count(row, &format!("failed_{reason}")));
+    let judged =
+        ["truncated", "format", "quality"].iter().map(|reason| count(row, &format!("failed_{reason}")));
     let answered = count(row, "accepted") + judged.sum::<u64>();
     assert_eq!(count(row, "ids_recovered") + count(row, "duplicates"), answered, "{row:?}");
     assert!(count(row, "first_token_n") <= answered, "{row:?}");
@@ -66,7 +74,8 @@ fn each_fault_is_in_the_column_of_its_reason() {
     let folder = place.run_folder();
     let row = &folder.csv()[0];
     balanced(row);
-    let failed: Vec<_> = FailureReason::ALL.iter().map(|r| (r.word(), count(row, &format!("failed_{r}")))).collect();
+    let failed: Vec<_> =
+        FailureReason::ALL.iter().map(|r| (r.word(), count(row, &format!("failed_{r}")))).collect();
     let expected = [
         ("memory", 1),
         ("truncated", 1),
@@ -111,7 +120,8 @@ fn f53_f54_a_slow_and_failing_warm_up_changes_no_figure() {
         events.extend(warm_up.into_iter().map(|request| ended(0, 1, request)));
         events.push(Event::PhaseStarted { id, phase: Phase::Measurement, requests: 12 });
         let sent = |number: u64| 900_000_000_000 + number * 3_000_000;
-        let documents = (0..12).map(|number| request(&format!("d{number}"), Phase::Measurement, sent(number), None));
+        let documents =
+            (0..12).map(|number| request(&format!("d{number}"), Phase::Measurement, sent(number), None));
         events.extend(documents.map(|request| ended(0, 1, request)));
         events.push(Event::PassEnded { id, end: PassEnd::Complete });
         events.push(Event::RunEnded { end: RunEnd::Done });
@@ -162,7 +172,10 @@ fn answers_cut_at_the_token_limit_are_truncated_and_nothing_else() {
     place.run(&["generation.max_tokens=4"]).expect(3);
     let row = &place.run_folder().csv()[0];
     balanced(row);
-    assert_eq!((count(row, "failed_truncated"), count(row, "ids_recovered"), count(row, "accepted")), (12, 12, 0));
+    assert_eq!(
+        (count(row, "failed_truncated"), count(row, "ids_recovered"), count(row, "accepted")),
+        (12, 12, 0)
+    );
 }
 
 /// Some documents are long; the first, which the probe asks for, is not.
@@ -187,8 +200,12 @@ fn prompts_beyond_the_context_are_rejected() {
     let folder = place.run_folder();
     let row = &folder.csv()[0];
     balanced(row);
-    assert_eq!((count(row, "failed_rejected"), count(row, "accepted"), count(row, "ids_recovered")), (2, 10, 10));
-    let failure = RunFiles::json_lines(&folder.outputs()[0]).into_iter().find(|line| line["document"] == "doc-11");
+    assert_eq!(
+        (count(row, "failed_rejected"), count(row, "accepted"), count(row, "ids_recovered")),
+        (2, 10, 10)
+    );
+    let failure =
+        RunFiles::json_lines(&folder.outputs()[0]).into_iter().find(|line| line["document"] == "doc-11");
     let failure = failure.unwrap()["failure"].clone();
     assert_eq!(failure["reason"], "rejected");
     assert!(failure["text"].as_str().unwrap().contains("256"), "{failure}");

@@ -95,7 +95,7 @@ fn the_journal_alone_gives_results_csv_byte_by_byte() {
     assert_eq!(folder.csv_of_journal(), folder.csv_bytes());
     let state = folder.state();
     assert_eq!(state.end, Some(RunEnd::Done));
-    assert_eq!(state.next_seq as usize, journal.lines.len());
+    assert_eq!(state.next_seq, journal.lines.len() as u64);
     assert!(matches!(journal.lines[0].event, Event::RunStarted(_)));
     assert!(matches!(journal.lines.last().unwrap().event, Event::RunEnded { .. }));
     assert!(journal.lines.windows(2).all(|pair| pair[0].clock <= pair[1].clock));
@@ -164,8 +164,10 @@ fn score_gives_the_verdicts_of_the_journal_for_outputs_and_for_their_batch_form(
 fn a_recorded_batch_file_of_vllm_is_scored_with_its_duplicate_and_its_refusal() {
     let place = Workplace::new(1);
     let corpus = |ids: &[&str]| {
-        let lines =
-            |rest: &str| ids.iter().map(|id| format!("{{\"id\":\"{id}\",{rest}}}\n")).collect::<String>();
+        let lines = |rest: &str| {
+            let lines: Vec<_> = ids.iter().map(|id| format!("{{\"id\":\"{id}\",{rest}}}\n")).collect();
+            lines.concat()
+        };
         place.write("documents.jsonl", &lines("\"text\":\"a\""));
         place.write("references.jsonl", &lines("\"amount\":\"1\",\"shop\":\"s\""));
     };

@@ -29,7 +29,8 @@ fn runner(place: &Workplace) -> Runner {
 async fn decided(mut runner: Runner, choices: &[(Choice, &str)]) -> Ended {
     let (decisions, gate) = mpsc::unbounded_channel();
     let mut view = runner.view().unwrap();
-    let mut choices = choices.iter().map(|(choice, reason)| Decision { choice: *choice, reason: (*reason).to_owned() });
+    let mut choices =
+        choices.iter().map(|(choice, reason)| Decision { choice: *choice, reason: (*reason).to_owned() });
     let answer = async move {
         let mut decisions = Some(decisions);
         while let Some(line) = view.lines.recv().await {
@@ -63,11 +64,17 @@ fn is_on_the_disk(ended: &Ended) {
 #[tokio::test]
 async fn next_goes_from_step_to_step_to_the_end() {
     let place = place();
-    let ended = decided(runner(&place), &[(Choice::Next, ""), (Choice::Next, "looks good"), (Choice::Next, "")]).await;
+    let ended =
+        decided(runner(&place), &[(Choice::Next, ""), (Choice::Next, "looks good"), (Choice::Next, "")])
+            .await;
     assert_eq!(ended.state.end, Some(RunEnd::Done));
     assert_eq!(passes(&ended.state), [1, 1, 1]);
     let person = Who::Person;
-    let expected = [(0, Choice::Next, person, ""), (1, Choice::Next, person, "looks good"), (2, Choice::Next, person, "")];
+    let expected = [
+        (0, Choice::Next, person, ""),
+        (1, Choice::Next, person, "looks good"),
+        (2, Choice::Next, person, ""),
+    ];
     assert_eq!(choices(&ended.state), expected);
     assert_eq!(ended.state.gate, None);
     is_on_the_disk(&ended);
@@ -76,11 +83,17 @@ async fn next_goes_from_step_to_step_to_the_end() {
 #[tokio::test]
 async fn repeat_takes_further_passes_and_keeps_the_earlier_ones() {
     let place = place();
-    let answers =
-        [(Choice::Repeat, "the card was busy"), (Choice::Next, ""), (Choice::Next, ""), (Choice::Repeat, ""), (Choice::Next, "")];
+    let answers = [
+        (Choice::Repeat, "the card was busy"),
+        (Choice::Next, ""),
+        (Choice::Next, ""),
+        (Choice::Repeat, ""),
+        (Choice::Next, ""),
+    ];
     let ended = decided(runner(&place), &answers).await;
     assert_eq!(passes(&ended.state), [2, 1, 2]);
-    let numbers: Vec<_> = ended.state.steps[0].passes.iter().map(|pass| (pass.number, pass.requests.len())).collect();
+    let numbers: Vec<_> =
+        ended.state.steps[0].passes.iter().map(|pass| (pass.number, pass.requests.len())).collect();
     assert_eq!(numbers, [(1, 6), (2, 6)]);
     assert_eq!(choices(&ended.state)[0], (0, Choice::Repeat, Who::Person, "the card was busy"));
     assert!(ended.folder.join("outputs/step-01-pass-1.jsonl").exists());

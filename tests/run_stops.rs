@@ -18,7 +18,8 @@ use support::stub::{self, Asked, Reply};
 use support::{RunFiles, Said, Workplace, count, id, signal, wait};
 
 /// Slow enough that a signal finds requests in flight: about 0.1 s a request.
-const SLOW: [&str; 3] = ["engine.simulated.iteration=10ms", "baseline.concurrency=4", "measure.warm_up.documents=1"];
+const SLOW: [&str; 3] =
+    ["engine.simulated.iteration=10ms", "baseline.concurrency=4", "measure.warm_up.documents=1"];
 
 fn measured(line: &Line) -> bool {
     matches!(&line.event, Event::Request { request, .. } if request.phase == Phase::Measurement)
@@ -46,7 +47,8 @@ fn the_first_signal_stops_the_run_in_order() {
         let state = folder.state();
         let pass = &state.steps[0].passes[0];
         assert_eq!(pass.end, Some(PassEnd::Stopped));
-        let cancelled = pass.requests.iter().filter(|r| r.failure() == Some(FailureReason::Cancelled)).count();
+        let cancelled =
+            pass.requests.iter().filter(|r| r.failure() == Some(FailureReason::Cancelled)).count();
         assert!((1..=4).contains(&cancelled), "{cancelled} of the 4 in flight were cancelled");
 
         let row = &folder.csv()[0];
@@ -68,7 +70,9 @@ fn the_first_signal_stops_the_run_in_order() {
 fn server_that_keeps_waiting() -> String {
     stub::start(|asked: &Asked| match asked.path.as_str() {
         "/v1/models" => stub::models("m"),
-        "/metrics" if asked.number < 2 => Reply::Text(200, "text/plain", "vllm:num_requests_running 0\n".to_owned()),
+        "/metrics" if asked.number < 2 => {
+            Reply::Text(200, "text/plain", "vllm:num_requests_running 0\n".to_owned())
+        }
         "/v1/chat/completions" => Reply::Answer(stub::right_answer(&asked.user()), "stop"),
         "/metrics" => Reply::Hang,
         _ => Reply::Page(404, json!({})),
@@ -86,7 +90,10 @@ fn the_second_signal_ends_the_run_at_once() {
     signal(&child, Signal::INT);
     assert_eq!(wait(child).status.code(), Some(4));
     let journal = place.run_folder().journal();
-    assert!(!journal.lines.iter().any(|line| matches!(line.event, Event::RunEnded { .. })), "it ended in order");
+    assert!(
+        !journal.lines.iter().any(|line| matches!(line.event, Event::RunEnded { .. })),
+        "it ended in order"
+    );
     assert_eq!(journal.lines.iter().filter(|line| measured(line)).count(), 6, "what was recorded is kept");
 }
 
@@ -142,10 +149,16 @@ fn f46_f69_what_had_ended_before_kill_9_is_on_the_disk() {
     let complete = outputs.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let texts: BTreeSet<_> = outputs[..complete]
         .split_inclusive(|byte| *byte == b'\n')
-        .map(|line| serde_json::from_slice::<serde_json::Value>(line).unwrap()["document"].clone().to_string())
+        .map(|line| {
+            serde_json::from_slice::<serde_json::Value>(line).unwrap()["document"].clone().to_string()
+        })
         .collect();
     for request in &pass.requests {
-        assert!(texts.contains(&json!(request.document).to_string()), "{} has a line and no text", request.document);
+        assert!(
+            texts.contains(&json!(request.document).to_string()),
+            "{} has a line and no text",
+            request.document
+        );
     }
 }
 
@@ -181,7 +194,8 @@ fn an_engine_that_dies_in_a_pass_costs_its_documents_and_not_the_run() {
     let (_, after) = rest.split_once("[quality]").unwrap();
     let kind = format!("[engine]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"simulated\"\n");
     place.write("run.toml", &format!("{before}{kind}[quality]{after}"));
-    let child = place.command(&["run", "run.toml", "--auto", "--set", "baseline.concurrency=4"]).spawn().unwrap();
+    let child =
+        place.command(&["run", "run.toml", "--auto", "--set", "baseline.concurrency=4"]).spawn().unwrap();
     place.wait_for(measured);
     engine.kill().unwrap();
     engine.wait().unwrap();
@@ -216,10 +230,18 @@ fn a_full_disk_fails_the_run_and_what_was_recorded_stays_readable() {
     place.append("[[sweep]]\nparameter = \"concurrency\"\nvalues = [2]");
     let said = limited(&place, 32 * 1024, &Workplace::run_arguments(&[])).expect(1);
     assert!(said.err.contains("the run folder cannot be written any more"), "{}", said.err);
-    assert!(said.err.contains("journal.jsonl") && said.err.contains("what was recorded before is safe"), "{}", said.err);
+    assert!(
+        said.err.contains("journal.jsonl") && said.err.contains("what was recorded before is safe"),
+        "{}",
+        said.err
+    );
 
     let folder = place.run_folder();
-    assert_eq!(fs::metadata(folder.path.join("journal.jsonl")).unwrap().len(), 32 * 1024, "the limit was reached");
+    assert_eq!(
+        fs::metadata(folder.path.join("journal.jsonl")).unwrap().len(),
+        32 * 1024,
+        "the limit was reached"
+    );
     let journal = folder.journal();
     assert!(journal.torn, "the limit falls in the middle of a line");
     let state = folder.state();

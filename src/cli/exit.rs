@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use color_eyre::eyre::Report;
 
 use super::run::say;
-use crate::protocol::ReadError;
 use crate::run::runner::RunError;
 
 /// How a command that did its work ended.
@@ -70,12 +69,6 @@ impl CliError {
             Self::WrongUse(_) => 2,
             Self::Failed(_) => 1,
         })
-    }
-}
-
-impl From<ReadError> for CliError {
-    fn from(error: ReadError) -> Self {
-        Self::WrongUse(error.to_string())
     }
 }
 

@@ -146,7 +146,7 @@ struct ColumnsArgs {
 /// Does what the arguments say.
 pub fn execute(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
-        Command::Run(args) => run::execute(args),
+        Command::Run(args) => run::execute(&args),
         Command::Demo(args) => demo::execute(args),
         Command::Check(args) => check::execute(&args),
         Command::Score(args) => score::execute(&args),

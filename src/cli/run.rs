@@ -1,6 +1,7 @@
 //! `aforo run`: takes a protocol's steps in the foreground.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -9,7 +10,7 @@ use tokio::sync::watch;
 use super::exit::{CliError, Exit};
 use super::safe::{json_safe, safe};
 use super::{OutputArgs, ProtocolArgs, RunArgs, ask, keep, log, progress};
-use crate::protocol::{Frozen, read};
+use crate::protocol::{Frozen, Override, Problem, ReadError, read};
 use crate::results::step::StepSummary;
 use crate::results::{export, row, step, table};
 use crate::run::event::RunEnd;
@@ -27,20 +28,19 @@ pub(super) enum Gates {
     Ask,
 }
 
-pub(super) fn execute(args: RunArgs) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let gates = if args.auto { Gates::Open } else { Gates::Ask };
     if gates == Gates::Ask && !std::io::stdin().is_terminal() {
         let text =
             "a run waits for a decision after each step, and there is no terminal to ask on: add --auto";
         return Err(CliError::WrongUse(text.to_owned()));
     }
-    take(args.protocol, &args.output, gates)
+    take(&args.protocol, &args.output, gates)
 }
 
 /// Takes a run from its protocol file to its final table.
-pub(super) fn take(protocol: ProtocolArgs, output: &OutputArgs, gates: Gates) -> Result<Exit, CliError> {
-    let frozen = read_protocol(&protocol)?;
-    show_cautions(&frozen);
+pub(super) fn take(protocol: &ProtocolArgs, output: &OutputArgs, gates: Gates) -> Result<Exit, CliError> {
+    let frozen = read_protocol(&protocol.protocol, &protocol.overrides)?;
     let runtime = runtime()?;
     let _in_runtime = runtime.enter();
     outlive_file_size_limit().map_err(CliError::failed)?;
@@ -145,14 +145,23 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
         .map_err(CliError::failed)
 }
 
-pub(super) fn read_protocol(args: &ProtocolArgs) -> Result<Frozen, CliError> {
-    Ok(read(&args.protocol, &args.overrides)?)
+/// Reads and checks a protocol. Every mistake is said with its file, line and column, as editors recognise them.
+pub(super) fn read_protocol(path: &Path, overrides: &[Override]) -> Result<Frozen, CliError> {
+    read(path, overrides).map_err(|error| match error {
+        ReadError::Problems(problems) => CliError::WrongUse(listed(path, &problems)),
+        ReadError::Unreadable { .. } => CliError::WrongUse(error.to_string()),
+    })
 }
 
-pub(super) fn show_cautions(frozen: &Frozen) {
-    for caution in &frozen.cautions {
-        say(&caution.to_string());
+/// Says what a person should know about a protocol that is accepted.
+pub(super) fn show_cautions(path: &Path, frozen: &Frozen) {
+    if !frozen.cautions.is_empty() {
+        say(&listed(path, &frozen.cautions));
     }
+}
+
+fn listed(path: &Path, problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.at(path).to_string()).collect::<Vec<_>>().join("\n")
 }
 
 /// A line for the person. A terminal that is gone is no reason to end a measurement.

@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 
 use super::ScoreArgs;
 use super::exit::{CliError, Exit};
-use super::run::{print, show_cautions};
+use super::run::{print, read_protocol, show_cautions};
 use super::safe::{json_safe, safe};
+use crate::protocol::FailureReason;
 use crate::protocol::corpus::Document;
-use crate::protocol::{FailureReason, read};
 use crate::quality::{self, Judgement, Output, Verdict};
 use crate::run::batch;
 use crate::run::folder::{FolderError, write_atomically};
 use crate::run::outputs::{self, ReadOutput};
 
 pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
-    let frozen = read(&args.protocol, &[])?;
-    show_cautions(&frozen);
+    let frozen = read_protocol(&args.protocol, &[])?;
+    show_cautions(&args.protocol, &frozen);
     let protocol = &frozen.protocol;
     let corpus = protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
     let outputs = outputs::read(&args.outputs).map_err(|error| CliError::WrongUse(error.to_string()))?;
     let by_id: HashMap<_, _> =
         corpus.documents.iter().map(|document| (document.id.as_str(), document)).collect();
-    let judge = |output: &ReadOutput, document: &Document| match &output.failure {
-        Some(failure) => Judgement::failed(failure.reason, &failure.text),
-        None => {
-            let raw = Output { text: &output.text, truncated: output.truncated() };
-            quality::judge(&protocol.quality, &document.reference, &raw)
+    let judge = |output: &ReadOutput, document: &Document| {
+        if let Some(failure) = &output.failure {
+            return Judgement::failed(failure.reason, &failure.text);
         }
+        let raw = Output { text: &output.text, truncated: output.truncated() };
+        quality::judge(&protocol.quality, &document.reference, &raw)
     };
     let mut score = Score::default();
     for output in &outputs {

@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 
 use super::exit::{CliError, Exit};
-use super::run::{print, runtime};
+use super::run::{print, read_protocol, runtime};
 use super::{SimulateArgs, demo};
 use crate::engine::simulated::{Answers, SimulatedEngine};
-use crate::protocol::{EngineKind, read};
+use crate::protocol::EngineKind;
 
 pub(super) fn execute(args: &SimulateArgs) -> Result<Exit, CliError> {
     let path = match &args.protocol {
         Some(path) => path.clone(),
         None => demo::unpack(&args.runs)?,
     };
-    let protocol = read(&path, &[])?.protocol;
+    let protocol = read_protocol(&path, &[])?.protocol;
     let EngineKind::Simulated(model) = &protocol.engine.kind else {
         let text =
             format!("{}: engine.kind is not \"simulated\", so there is nothing to simulate", path.display());

@@ -19,6 +19,9 @@ pub enum Cell {
     Missing(&'static str),
 }
 
+/// What begins a formula in a spreadsheet. No word of aforo's does; one in a journal that something else wrote could.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
 impl Cell {
     /// A number, or the reason why there is none. A value that is no finite number is missing too.
     pub fn number(value: Option<f64>, why_not: &'static str) -> Self {
@@ -33,6 +36,7 @@ impl Cell {
     /// For CSV: empty when missing, a point as decimal mark, no separators.
     pub fn csv(&self) -> String {
         match self {
+            Self::Word(word) if word.starts_with(FORMULA) => format!("'{word}"),
             Self::Word(word) => word.clone(),
             Self::Count(count) => count.to_string(),
             Self::Number(number) => rounded(*number).to_string(),
@@ -92,6 +96,12 @@ mod tests {
         assert_eq!(Cell::Number(-1e-12).csv(), "0");
         assert_eq!(Cell::Number(4.2e-8).csv(), "0.000000042");
         assert_eq!(Cell::Number(1_409_316.400_900_5).csv(), "1409316.4009005");
+    }
+
+    #[test]
+    fn i10_no_word_becomes_a_formula_and_numbers_stay_numbers() {
+        assert_eq!(Cell::Word("=1+1".to_owned()).csv(), "'=1+1");
+        assert_eq!(Cell::Number(-2.5).csv(), "-2.5");
     }
 
     #[test]

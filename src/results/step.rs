@@ -75,20 +75,20 @@ fn meets_quality(complete: &[&Row<'_>]) -> bool {
     !complete.is_empty() && complete.iter().all(|row| row.quality_met == Some(true))
 }
 
-impl StepSummary<'_> {
+impl<'s> StepSummary<'s> {
     /// Whether the step has a complete pass and each of its complete passes reached the quality threshold.
     pub fn quality_met(&self) -> bool {
         meets_quality(&self.rows)
     }
 
     /// Spread of a figure over the complete passes; `None` unless each of them has it.
-    pub fn spread(&self, figure: impl Fn(&Row<'_>) -> Option<f64>) -> Option<Spread> {
+    pub fn spread(&self, figure: impl Fn(&Row<'s>) -> Option<f64>) -> Option<Spread> {
         let values = self.rows.iter().map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
         values.into_iter().collect::<Sample>().spread()
     }
 
     /// The complete passes.
-    pub fn rows(&self) -> &[&Row<'_>] {
+    pub fn rows(&self) -> &[&'s Row<'s>] {
         &self.rows
     }
 
@@ -99,12 +99,12 @@ impl StepSummary<'_> {
             "passes": self.complete,
             "standing": self.standing.words(),
             "accepted_share": self.spread(|row| row.accepted_share),
-            "accepted_per_hour": self.spread(|row| row.accepted_per_hour()),
+            "accepted_per_hour": self.spread(Row::accepted_per_hour),
             "first_token_p50_s": self.spread(|row| row.first_token(50).value()),
             "first_token_p90_s": self.spread(|row| row.first_token(90).value()),
             "whole_answer_p50_s": self.spread(|row| row.whole_answer.percentile(50).value()),
             "whole_answer_p95_s": self.spread(|row| row.whole_answer.percentile(95).value()),
-            "prefix_hit_rate": self.spread(|row| row.hit_rate()),
+            "prefix_hit_rate": self.spread(Row::hit_rate),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::pages::{PageError, Pages};
 use crate::engine::simulated::{Answers, SimulatedEngine, StartError};
 use crate::measure::{Live, Load, LoadError, OpenFilesError, Phase, PhaseEnd, Work, raise_open_files};
 use crate::protocol::corpus::{Corpus, CorpusErrors};
-use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Protocol, fingerprint};
+use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Problem, Protocol, fingerprint};
 use crate::quality::Verdict;
 
 /// A protocol with its corpus, checked and ready to be run.
@@ -73,6 +73,13 @@ pub enum RunError {
         /// The models that the server lists, when it lists any.
         listed: String,
     },
+}
+
+/// A caution of the protocol without its place, which is one in the file that the person wrote and not in the copy.
+fn about(caution: &Problem) -> String {
+    let Problem { key, message, allowed, .. } = caution;
+    let allowed = if allowed.is_empty() { String::new() } else { format!("; allowed: {allowed}") };
+    if key.is_empty() { format!("{message}{allowed}") } else { format!("{key} {message}{allowed}") }
 }
 
 /// What a person can do about a page that could not be had.
@@ -267,7 +274,7 @@ impl Runner {
         };
         self.recorder.append(Event::RunStarted(Box::new(started)))?;
         for caution in &frozen.cautions {
-            self.recorder.append(Event::Caution { text: caution.to_string() })?;
+            self.recorder.append(Event::Caution { text: about(caution) })?;
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ pub struct EngineFigures {
 impl EngineFigures {
     fn see(&mut self, reading: &Reading) {
         let raise = |peak: &mut Option<f64>, seen: Option<f64>| {
-            *peak = [*peak, seen].into_iter().flatten().reduce(f64::max)
+            *peak = [*peak, seen].into_iter().flatten().reduce(f64::max);
         };
         raise(&mut self.running_peak, reading.running);
         raise(&mut self.waiting_peak, reading.waiting);
@@ -95,7 +95,8 @@ async fn settled(
     loop {
         let reading = pages.metrics(page).await?;
         // What the page does not say cannot be waited for.
-        let all_finished = reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
+        let all_finished =
+            reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
         let counted = all_finished && reading.running.is_none_or(|running| running == 0.0);
         if counted || waited >= SETTLE {
             return Ok(reading);

@@ -138,6 +138,6 @@ fn answer(writer: &mut TcpStream, text: &str, finish: &str) -> std::io::Result<(
         choice(json!({}), finish.into()),
         json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } }),
     ];
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    page(writer, 200, "text/event-stream", &format!("{body}data: [DONE]\n\n"))
+    let body: Vec<_> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    page(writer, 200, "text/event-stream", &format!("{}data: [DONE]\n\n", body.concat()))
 }
