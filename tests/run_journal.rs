@@ -6,6 +6,7 @@ mod support;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use aforo::engine::Stamp;
 use aforo::engine::openai::{Finish, Isolation};
@@ -18,6 +19,7 @@ use aforo::run::journal::{self, JournalError};
 use aforo::run::scrape::EngineFigures;
 use aforo::run::state::State;
 use proptest::prelude::*;
+use support::Workplace;
 use support::records::{ended, line, lines, request, started};
 
 fn write(path: &Path, lines: &[Line]) -> Vec<u8> {
@@ -195,6 +197,19 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Checks lines against what `aforo schema journal` prints.
+fn documented(lines: &[Line]) {
+    static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+        let schema = serde_json::from_str(journal::SCHEMA_JSON).unwrap();
+        jsonschema::meta::validate(&schema).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    });
+    for line in lines {
+        let line = serde_json::to_value(line).unwrap();
+        assert!(SCHEMA.is_valid(&line), "src/run/journal.schema.json does not describe {line:#}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -219,6 +234,7 @@ proptest! {
         write(&path, &lines);
         let read = journal::read(&path).unwrap();
         prop_assert_eq!(&read.lines, &lines);
+        documented(&lines);
         let live = incremental(&lines);
         prop_assert_eq!(State::fold(&read.lines), live.clone());
         summarise(&live);
@@ -321,6 +337,22 @@ fn damage_inside_a_journal_is_reported_with_its_line() {
     assert!(said.contains(":2:"), "{said}");
     let said = refused(format!("{whole}\u{0}\u{0}\u{0}\n"));
     assert!(said.contains(&format!(":{}:", lines.len() + 1)), "{said}");
+}
+
+#[test]
+fn every_line_of_a_run_is_as_its_schema_says() {
+    let place = Workplace::new(12);
+    place.append(
+        "[[sweep]]\nparameter = \"concurrency\"\nvalues = [4]\n[objective]\nfirst_token_p50 = \"2s\"",
+    );
+    place.run(&["engine.simulated.error_rate=0.2", "engine.simulated.broken_rate=0.2"]);
+    let lines = place.run_folder().journal().lines;
+    documented(&lines);
+    // Nor does it let anything through.
+    let schema = serde_json::from_str(&place.aforo(&["schema", "journal"]).expect(0).out).unwrap();
+    let mut line = serde_json::to_value(&lines[0]).unwrap();
+    line["colour"] = "red".into();
+    assert!(!jsonschema::is_valid(&schema, &line));
 }
 
 #[test]

@@ -134,6 +134,8 @@ struct SchemaArgs {
 enum SchemaFormat {
     /// The protocol file
     Protocol,
+    /// A line of a run's journal: each event and what it means
+    Journal,
 }
 
 #[derive(Debug, Args)]

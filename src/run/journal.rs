@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::event::{Line, SCHEMA, Schema};
 
+/// JSON Schema of a line, with what each event and field means: what `aforo schema journal` prints.
+pub const SCHEMA_JSON: &str = include_str!("journal.schema.json");
+
 /// A journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
