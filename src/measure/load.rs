@@ -242,7 +242,7 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
         phase.live.begin();
         let cancelled = tokio::select! {
             biased;
-            () = slot.ask(&id, body, phase.work.limits, &mut exchange, &mut answer) => false,
+            () = slot.ask(&id, &body, phase.work.limits, &mut exchange, &mut answer) => false,
             // An error means that nobody is left to stop the run: it counts as a stop.
             _ = stop.wait_for(|stop| *stop) => true,
         };

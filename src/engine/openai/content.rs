@@ -3,6 +3,7 @@
 use super::answer::{Outcome, OutputRead, Times};
 use super::chunk::{Choice, Chunk, EngineTimes, Finish, Message, ToolCall, Usage};
 use super::failure::{self, Failure};
+use super::mold::Mold;
 use super::sse::{Event, TooLarge};
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
@@ -28,6 +29,7 @@ pub(super) struct Content {
     events: u32,
     /// Events with output before the current read.
     output_before: u32,
+    mold: Mold,
     /// The body's first bytes, until an event shows that it is an event stream.
     head: Vec<u8>,
     done: bool,
@@ -81,8 +83,11 @@ impl Content {
             self.fail(Failure::new(FailureReason::Engine, &error.to_string()));
         }
         let events = self.output_events - self.output_before;
-        if events > 0 {
-            self.reads.push(OutputRead { at, events });
+        match self.reads.last_mut() {
+            _ if events == 0 => {}
+            // The parts of one read come one after the other, with its one stamp.
+            Some(read) if read.at == at => read.events += events,
+            _ => self.reads.push(OutputRead { at, events }),
         }
     }
 
@@ -95,7 +100,13 @@ impl Content {
         }
         self.events += 1;
         self.times.first_event.get_or_insert(at);
-        if data == DONE {
+        if event.kind.is_empty()
+            && let Some(content) = self.mold.content(event.data)
+        {
+            self.text.push_str(content);
+            self.times.first_answer.get_or_insert(at);
+            self.count_output(at, None);
+        } else if data == DONE {
             self.done = true;
         } else if event.kind == b"error" {
             self.fail(failure::of_error(data));
@@ -168,7 +179,12 @@ impl Content {
         let json = String::from_utf8_lossy(event.data);
         match Chunk::parse(&json) {
             Ok(chunk) if chunk.is_error() => self.fail(failure::of_error(event.data)),
-            Ok(chunk) => self.chunk(&chunk, at),
+            Ok(chunk) => {
+                self.chunk(&chunk, at);
+                if let Some(content) = chunk.only_content().filter(|_| event.kind.is_empty()) {
+                    self.mold.learn(&json, content);
+                }
+            }
             // Events of a type of their own are not part of the answer (`event: ping`).
             Err(_) if !matches!(event.kind, b"" | b"message") => {}
             Err(error) => self.unreadable(&json, &error),
@@ -178,14 +194,17 @@ impl Content {
     fn chunk(&mut self, chunk: &Chunk<'_>, at: Stamp) {
         self.counts(chunk);
         let Some(choice) = &chunk.choice else { return };
-        if !self.choice(choice, at) {
-            return;
+        if self.choice(choice, at) {
+            self.count_output(at, chunk.usage());
         }
+    }
+
+    fn count_output(&mut self, at: Stamp, usage: Option<Usage>) {
         self.output_events += 1;
         self.times.last_token = Some(at);
         if self.times.first_token.is_none() {
             self.times.first_token = Some(at);
-            self.tokens_in_first_event = chunk.usage().and_then(|usage| usage.completion);
+            self.tokens_in_first_event = usage.and_then(|usage| usage.completion);
         }
     }
 

@@ -160,6 +160,28 @@ impl Endpoint {
             == (self.host.as_str(), self.port, self.tls)
     }
 
+    /// The bytes of a request with this JSON body, whole, so that one write can take them. The id must consist of
+    /// characters that a header can carry.
+    pub(super) fn request(&self, request_id: &str, body: &[u8]) -> Vec<u8> {
+        let mut request = Vec::with_capacity(512 + body.len());
+        let mut header = |name: &str, value: &[u8]| {
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                request.extend_from_slice(part);
+            }
+        };
+        header("host", self.authority.as_bytes());
+        header("user-agent", super::AGENT.as_bytes());
+        header("accept", b"text/event-stream, application/json");
+        header("content-type", b"application/json");
+        header("content-length", body.len().to_string().as_bytes());
+        header("x-request-id", request_id.as_bytes());
+        if let Some(key) = &self.key {
+            header("authorization", key.header().as_bytes());
+        }
+        let line = format!("POST {} HTTP/1.1\r\n", self.path);
+        [line.as_bytes(), &request, b"\r\n", body].concat()
+    }
+
     /// `host:port`, for messages.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)

@@ -10,18 +10,21 @@ mod connection;
 mod content;
 mod endpoint;
 pub mod failure;
+mod http;
+mod mold;
 mod request;
 mod response;
 mod slot;
+mod socket;
 pub mod sse;
 
 pub use answer::{Answer, End, Outcome, OutputRead, Times};
 pub use chunk::{EngineTimes, Finish, Usage};
-pub use connection::ConnectError;
 pub use endpoint::{ApiKey, Endpoint, EndpointError};
 pub use failure::short;
 pub use request::{Isolation, Prepared, RequestForm};
 pub use slot::{Dialer, Exchange, Limits, Slot};
+pub use socket::ConnectError;
 
 /// How aforo names itself to servers.
 pub const AGENT: &str = concat!("aforo/", env!("CARGO_PKG_VERSION"));

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
-use hyper::http::response::Parts;
-use hyper::{Response, StatusCode};
-
 use super::answer::{Answer, End};
-use super::connection::Connection;
+use super::connection::{self, Connection};
 use super::failure::{self, Failure, Headers};
+use super::http::Head;
 use super::slot::{Exchange, Limits};
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
@@ -58,15 +54,10 @@ enum Form {
 }
 
 impl Form {
-    fn of(head: &Parts) -> Self {
-        let is = |value: &HeaderValue, kind: &str| {
-            value
-                .as_bytes()
-                .get(..kind.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(kind.as_bytes()))
-        };
-        match head.headers.get(CONTENT_TYPE) {
-            _ if head.status != StatusCode::OK => Self::ErrorPage,
+    fn of(head: &Head) -> Self {
+        let is = |value: &str, kind: &str| value.get(..kind.len()).is_some_and(|s| s.eq_ignore_ascii_case(kind));
+        match head.content_type.as_deref() {
+            _ if head.status != 200 => Self::ErrorPage,
             // A body without a type is taken for the stream that was asked for.
             None => Self::Stream,
             Some(value) if is(value, "text/event-stream") => Self::Stream,
@@ -82,21 +73,20 @@ type Broken = (FailureReason, String);
 /// Reads the response; true when it was read to its end.
 pub(super) async fn receive(
     connection: &mut Connection,
-    response: Response<Incoming>,
+    head: &Head,
     deadline: Deadline,
     exchange: &mut Exchange,
     answer: &mut Answer,
 ) -> bool {
-    let (head, body) = response.into_parts();
-    let form = Form::of(&head);
+    let form = Form::of(head);
     let mut page = Vec::new();
     let reads = connection.reads();
     let late = deadline.passed(|| reads.last().unwrap_or(deadline.sent));
     let read = async {
         match form {
-            Form::Stream => read_stream(connection, body, answer).await,
-            Form::Whole => read_page(connection, body, WHOLE_BODY_LIMIT, &mut page).await,
-            Form::ErrorPage => read_page(connection, body, ERROR_BODY_LIMIT, &mut page).await,
+            Form::Stream => read_stream(connection, answer).await,
+            Form::Whole => read_page(connection, WHOLE_BODY_LIMIT, &mut page).await,
+            Form::ErrorPage => read_page(connection, ERROR_BODY_LIMIT, &mut page).await,
         }
     };
     // Dropping the reading future leaves what it has read so far.
@@ -108,7 +98,7 @@ pub(super) async fn receive(
     match (form, &broken) {
         // A page that breaks off still says why the request failed.
         (Form::ErrorPage, _) => {
-            exchange.failure.get_or_insert_with(|| refusal(&head, &page));
+            exchange.failure.get_or_insert_with(|| refusal(head, &page));
         }
         (_, Some((reason, text))) => {
             answer.end(End::Broken { reason: *reason, text }, Stamp::now());
@@ -123,73 +113,55 @@ pub(super) async fn receive(
     broken.is_none()
 }
 
-fn refusal(head: &Parts, page: &[u8]) -> Failure {
-    let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+fn refusal(head: &Head, page: &[u8]) -> Failure {
     let headers = Headers {
-        retry_after: header(RETRY_AFTER),
-        location: header(LOCATION),
-        content_type: header(CONTENT_TYPE),
+        retry_after: head.retry_after.as_deref(),
+        location: head.location.as_deref(),
+        content_type: head.content_type.as_deref(),
     };
-    failure::of_status(head.status.as_u16(), headers, page)
+    failure::of_status(head.status, headers, page)
 }
 
-async fn read_stream(connection: &mut Connection, mut body: Incoming, answer: &mut Answer) -> Option<Broken> {
+async fn read_stream(connection: &mut Connection, answer: &mut Answer) -> Option<Broken> {
     let mut over = None;
     loop {
         if over.is_none() && answer.is_over() {
             over = Some(Box::pin(tokio::time::sleep(AFTER_DONE)));
         }
-        let next = match &mut over {
-            None => connection.next(&mut body).await,
+        let next = connection.next(|bytes, at| answer.read(bytes, at));
+        let more = match &mut over {
+            None => next.await,
             Some(patience) => tokio::select! {
                 biased;
-                next = connection.next(&mut body) => next,
+                more = next => more,
                 () = patience => return Some((FailureReason::Timeout, "still open after its end".to_owned())),
             },
         };
-        match next? {
-            Ok((bytes, at)) => answer.read(&bytes, at),
-            Err(error) => return Some((reason_of(&error), describe(&error))),
+        match more {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(told(&error)),
         }
     }
 }
 
-async fn read_page(
-    connection: &mut Connection,
-    mut body: Incoming,
-    limit: usize,
-    page: &mut Vec<u8>,
-) -> Option<Broken> {
+async fn read_page(connection: &mut Connection, limit: usize, page: &mut Vec<u8>) -> Option<Broken> {
     loop {
-        match connection.next(&mut body).await? {
-            Ok((bytes, _)) => {
-                let room = limit - page.len();
-                page.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                if bytes.len() > room {
-                    return Some((FailureReason::Engine, format!("answered with more than {limit} bytes")));
-                }
-            }
-            Err(error) => return Some((reason_of(&error), describe(&error))),
+        let mut is_over = false;
+        let more = connection.next(|bytes, _| {
+            let room = limit - page.len();
+            page.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            is_over |= bytes.len() > room;
+        });
+        match more.await {
+            _ if is_over => return Some((FailureReason::Engine, format!("answered with more than {limit} bytes"))),
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(told(&error)),
         }
     }
 }
 
-/// An answer that is not HTTP is the engine's fault; everything else that breaks is the connection's.
-pub(super) fn reason_of(error: &hyper::Error) -> FailureReason {
-    if error.is_parse() { FailureReason::Engine } else { FailureReason::Connection }
-}
-
-pub(super) fn describe(error: &hyper::Error) -> String {
-    use std::error::Error as _;
-    let what = if error.is_parse() {
-        "what came back is not HTTP"
-    } else if error.is_incomplete_message() {
-        "the server closed the connection before the answer was complete"
-    } else {
-        "the connection broke"
-    };
-    match error.source() {
-        Some(source) => format!("{what}: {source}"),
-        None => what.to_owned(),
-    }
+fn told(error: &connection::Broken) -> Broken {
+    (error.reason(), error.to_string())
 }

@@ -3,23 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Request, Response};
 use tokio::sync::Semaphore;
 
 use super::answer::Answer;
-use super::connection::{ConnectError, Connection, Tls};
+use super::connection::{Broken, Connection};
 use super::endpoint::Endpoint;
 use super::failure::Failure;
-use super::response::{Deadline, describe, reason_of, receive};
+use super::http::Head;
+use super::response::{Deadline, receive};
+use super::socket::{ConnectError, Tls};
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
 
-/// A connection that cannot take another request within this after an answer is given up.
-const SETTLING: Duration = Duration::from_millis(500);
 /// A server that closes a kept connection just as a request leaves is noticed within a round trip. One that closes it
 /// later had taken the request, and dropping it is a failure.
 const CROSSED: Duration = Duration::from_secs(1);
@@ -94,9 +89,7 @@ pub struct Slot {
 }
 
 enum Sent {
-    Head(Response<Incoming>),
-    /// The kept connection had ended: nothing was sent.
-    Unsent(String),
+    Head(Head),
     /// The kept connection was closed while the request was on its way.
     Crossed(String),
     Broken(FailureReason, String),
@@ -122,12 +115,12 @@ impl Slot {
     pub async fn ask(
         &mut self,
         request_id: &str,
-        body: Bytes,
+        body: &[u8],
         limits: Limits,
         exchange: &mut Exchange,
         answer: &mut Answer,
     ) {
-        let kept = self.exchange(request_id, &body, limits, exchange, answer).await;
+        let kept = self.exchange(request_id, body, limits, exchange, answer).await;
         if let Some(key) = &self.dialer.endpoint.key {
             // Servers repeat what they were sent, and a failure's text is written to files.
             answer.hide(key);
@@ -135,23 +128,20 @@ impl Slot {
                 key.hide_in(&mut failure.text);
             }
         }
-        if let Some(mut connection) = kept
-            && tokio::time::timeout(SETTLING, connection.settle()).await.is_ok()
-        {
-            self.connection = Some(connection);
-        }
+        self.connection = kept;
     }
 
     /// The whole exchange; returns the connection when it can be kept.
     async fn exchange(
         &mut self,
         request_id: &str,
-        body: &Bytes,
+        body: &[u8],
         limits: Limits,
         exchange: &mut Exchange,
         answer: &mut Answer,
     ) -> Option<Connection> {
         let mut kept = self.usable().await;
+        let request = self.dialer.endpoint.request(request_id, body);
         let mut crossed = false;
         loop {
             let reused = kept.is_some();
@@ -162,22 +152,18 @@ impl Slot {
             let sent = Stamp::now();
             exchange.sent = Some(sent);
             exchange.resent = crossed;
-            match send(&mut connection, self.request(request_id, body), limits, sent).await {
-                Sent::Head(response) => {
-                    exchange.status = Some(response.status().as_u16());
+            match send(&mut connection, &request, limits, sent).await {
+                Sent::Head(head) => {
+                    exchange.status = Some(head.status);
                     let deadline = Deadline { sent, limits };
-                    let whole = receive(&mut connection, response, deadline, exchange, answer).await;
-                    return whole.then_some(connection);
-                }
-                Sent::Unsent(why) if reused => {
-                    tracing::debug!(%why, "a kept connection had ended; opening another");
-                    exchange.sent = None;
+                    let whole = receive(&mut connection, &head, deadline, exchange, answer).await;
+                    return (whole && connection.keeps()).then_some(connection);
                 }
                 Sent::Crossed(why) if reused => {
                     tracing::debug!(%why, "a kept connection was closed; sending once more on a new one");
                     crossed = true;
                 }
-                Sent::Unsent(why) | Sent::Crossed(why) => {
+                Sent::Crossed(why) => {
                     exchange.fail(FailureReason::Connection, &why);
                     return None;
                 }
@@ -191,6 +177,9 @@ impl Slot {
 
     async fn usable(&mut self) -> Option<Connection> {
         let mut connection = self.connection.take()?;
+        // The runtime looks at its sockets only between tasks: without a pause, a closing that has already arrived
+        // would be found out by sending into it.
+        tokio::task::yield_now().await;
         connection.is_usable().await.then_some(connection)
     }
 
@@ -206,43 +195,19 @@ impl Slot {
             }
         }
     }
-
-    fn request(&self, request_id: &str, body: &Bytes) -> Request<Full<Bytes>> {
-        let endpoint = &self.dialer.endpoint;
-        let mut request = Request::new(Full::new(body.clone()));
-        *request.method_mut() = hyper::Method::POST;
-        *request.uri_mut() = endpoint.path.clone();
-        let headers = request.headers_mut();
-        headers.insert(HOST, endpoint.authority.clone());
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(super::AGENT));
-        if let Ok(id) = request_id.parse() {
-            headers.insert("x-request-id", id);
-        }
-        if let Some(key) = &endpoint.key {
-            headers.insert(AUTHORIZATION, key.header());
-        }
-        request
-    }
 }
 
-async fn send(
-    connection: &mut Connection,
-    request: Request<Full<Bytes>>,
-    limits: Limits,
-    sent: Stamp,
-) -> Sent {
+async fn send(connection: &mut Connection, request: &[u8], limits: Limits, sent: Stamp) -> Sent {
     // Before the head of the response nothing else can arrive: silence and whole limit are one wait here.
     let limit = limits.whole.min(limits.silence);
     match tokio::time::timeout(limit, connection.send(request)).await {
-        Ok(Ok(response)) => Sent::Head(response),
-        // The request was given back before any of it was written.
-        Ok(Err(error)) if error.is_canceled() => Sent::Unsent(describe(&error)),
-        Ok(Err(error)) if !connection.heard_since(sent) && Stamp::now().since(sent) < CROSSED => {
-            Sent::Crossed(describe(&error))
+        Ok(Ok(head)) => Sent::Head(head),
+        Ok(Err(error @ (Broken::Closed | Broken::Io(_))))
+            if !connection.heard() && Stamp::now().since(sent) < CROSSED =>
+        {
+            Sent::Crossed(error.to_string())
         }
-        Ok(Err(error)) => Sent::Broken(reason_of(&error), describe(&error)),
+        Ok(Err(error)) => Sent::Broken(error.reason(), error.to_string()),
         Err(_) => Sent::Broken(FailureReason::Timeout, format!("no answer within {limit:?}")),
     }
 }
