@@ -9,7 +9,8 @@ use crate::run::event::Choice;
 use crate::run::gate::Decision;
 
 /// What a person may answer.
-pub(super) const QUESTION: &str = "next, repeat, skip, auto or stop? (a reason may follow: \"repeat the card was busy\")";
+pub(super) const QUESTION: &str =
+    "next, repeat, skip, auto or stop? (a reason may follow: \"repeat the card was busy\")";
 
 /// Reads decisions until the input ends. The thread ends with the process: a blocking read cannot be called back.
 pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {

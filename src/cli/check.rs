@@ -9,11 +9,11 @@ use super::{ProtocolArgs, run};
 use crate::run::plan;
 
 pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
-    let frozen = read_protocol(args)?;
+    let frozen = read_protocol(&args.protocol, &args.overrides)?;
     let corpus = frozen.protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
     let fingerprint = crate::protocol::fingerprint(&frozen.protocol, &corpus);
     let steps = plan::steps(&frozen.protocol);
-    run::show_cautions(&frozen);
+    run::show_cautions(&args.protocol, &frozen);
     let passes: u64 = steps.iter().map(|step| u64::from(step.repetitions)).sum();
     let warm_up = frozen.protocol.measure.warm_up_documents(corpus.documents.len());
     let requests = passes * (corpus.documents.len() + warm_up) as u64;
@@ -27,6 +27,6 @@ pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:>3}  {}  × {}", number + 1, step.label, step.repetitions);
     }
-    print(&safe(&text));
+    print(&safe(&text))?;
     Ok(Exit::Done)
 }

@@ -12,9 +12,11 @@ pub(super) fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     if args.json {
         let columns: Value = COLUMNS
             .iter()
-            .map(|c| json!({ "name": c.name, "unit": c.unit, "source": c.source, "definition": c.definition }))
+            .map(
+                |c| json!({ "name": c.name, "unit": c.unit, "source": c.source, "definition": c.definition }),
+            )
             .collect();
-        print(&format!("{columns:#}\n"));
+        print(&format!("{columns:#}\n"))?;
         return Ok(Exit::Done);
     }
     let mut text = "An empty cell is unknown; nothing missing is ever 0.\n\n".to_owned();
@@ -23,6 +25,6 @@ pub(super) fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}{unit}\n    {} Source: {}.", column.name, column.definition, column.source);
     }
-    print(&text);
+    print(&text)?;
     Ok(Exit::Done)
 }

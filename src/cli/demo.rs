@@ -16,7 +16,7 @@ const SAMPLE: [(&str, &[u8]); 3] = [
 
 pub(super) fn execute(args: DemoArgs) -> Result<Exit, CliError> {
     let protocol = unpack(&args.output.runs)?;
-    run::take(ProtocolArgs { protocol, overrides: args.overrides }, &args.output, Gates::Open)
+    run::take(&ProtocolArgs { protocol, overrides: args.overrides }, &args.output, Gates::Open)
 }
 
 /// Writes the sample where a person can read and copy it.

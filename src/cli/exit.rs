@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use color_eyre::eyre::Report;
 
 use super::run::say;
-use crate::protocol::ReadError;
 use crate::run::runner::RunError;
 
 /// How a command that did its work ended.
@@ -51,9 +50,14 @@ impl CliError {
         match self {
             Self::WrongUse(text) => say(text),
             Self::Failed(report) => {
-                say(&format!("aforo: {report}"));
-                for cause in report.chain().skip(1) {
-                    say(&format!("  because: {cause}"));
+                let mut said = report.to_string();
+                say(&format!("aforo: {said}"));
+                for cause in report.chain().skip(1).map(ToString::to_string) {
+                    // Many messages already hold their cause.
+                    if !said.contains(&cause) {
+                        say(&format!("  because: {cause}"));
+                    }
+                    said = cause;
                 }
             }
         }
@@ -65,12 +69,6 @@ impl CliError {
             Self::WrongUse(_) => 2,
             Self::Failed(_) => 1,
         })
-    }
-}
-
-impl From<ReadError> for CliError {
-    fn from(error: ReadError) -> Self {
-        Self::WrongUse(error.to_string())
     }
 }
 

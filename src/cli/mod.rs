@@ -5,6 +5,7 @@ mod check;
 mod columns;
 mod demo;
 mod exit;
+mod keep;
 mod log;
 mod progress;
 mod run;
@@ -133,6 +134,8 @@ struct SchemaArgs {
 enum SchemaFormat {
     /// The protocol file
     Protocol,
+    /// A line of a run's journal: each event and what it means
+    Journal,
 }
 
 #[derive(Debug, Args)]
@@ -145,7 +148,7 @@ struct ColumnsArgs {
 /// Does what the arguments say.
 pub fn execute(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
-        Command::Run(args) => run::execute(args),
+        Command::Run(args) => run::execute(&args),
         Command::Demo(args) => demo::execute(args),
         Command::Check(args) => check::execute(&args),
         Command::Score(args) => score::execute(&args),

@@ -1,19 +1,23 @@
 //! `aforo run`: takes a protocol's steps in the foreground.
 
-use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::exit::{CliError, Exit};
-use super::safe::safe;
-use super::{OutputArgs, ProtocolArgs, RunArgs, ask, log, progress};
-use crate::protocol::{Frozen, read};
+use super::safe::{json_safe, safe};
+use super::{OutputArgs, ProtocolArgs, RunArgs, ask, keep, log, progress};
+use crate::protocol::{Frozen, Override, Problem, ReadError, read};
+use crate::results::step::StepSummary;
 use crate::results::{export, row, step, table};
 use crate::run::event::RunEnd;
+use crate::run::folder::FolderError;
 use crate::run::gate::Gate;
-use crate::run::runner::{Ended, Prepare, Runner};
+use crate::run::runner::{Prepare, RunError, Runner};
+use crate::run::state::State;
 
 /// Whether a run asks between its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,40 +28,71 @@ pub(super) enum Gates {
     Ask,
 }
 
-pub(super) fn execute(args: RunArgs) -> Result<Exit, CliError> {
+pub(super) fn execute(args: &RunArgs) -> Result<Exit, CliError> {
     let gates = if args.auto { Gates::Open } else { Gates::Ask };
     if gates == Gates::Ask && !std::io::stdin().is_terminal() {
-        let text = "a run waits for a decision after each step, and there is no terminal to ask on: add --auto";
+        let text =
+            "a run waits for a decision after each step, and there is no terminal to ask on: add --auto";
         return Err(CliError::WrongUse(text.to_owned()));
     }
-    take(args.protocol, &args.output, gates)
+    take(&args.protocol, &args.output, gates)
 }
 
 /// Takes a run from its protocol file to its final table.
-pub(super) fn take(protocol: ProtocolArgs, output: &OutputArgs, gates: Gates) -> Result<Exit, CliError> {
-    let frozen = read_protocol(&protocol)?;
-    show_cautions(&frozen);
+pub(super) fn take(protocol: &ProtocolArgs, output: &OutputArgs, gates: Gates) -> Result<Exit, CliError> {
+    let frozen = read_protocol(&protocol.protocol, &protocol.overrides)?;
+    let runtime = runtime()?;
+    let _in_runtime = runtime.enter();
+    outlive_file_size_limit().map_err(CliError::failed)?;
     let runner = Prepare::new(frozen)?.open(&output.runs)?;
     log::to_file(&runner.folder().log())?;
-    say(&format!("run folder: {}", runner.folder().path().display()));
-    let ended = runtime()?.block_on(follow(runner, gates))?;
-    finish(&ended, output.json)
+    let folder = runner.folder().clone();
+    say(&format!("run folder: {}", folder.path().display()));
+    let Followed { state, ended } = runtime.block_on(follow(runner, gates))?;
+    let shown = show(&state, output.json);
+    say(&format!("kept in {}", folder.path().display()));
+    ended?;
+    // Written again although the last pass is in it: a disk that was full by then must not go unsaid.
+    keep::results(&folder, &state)?;
+    shown
 }
 
-async fn follow(mut runner: Runner, gates: Gates) -> Result<Ended, CliError> {
+/// What is left when a run is over, well or not.
+struct Followed {
+    state: State,
+    ended: Result<(), RunError>,
+}
+
+async fn follow(mut runner: Runner, gates: Gates) -> Result<Followed, CliError> {
     stop_on_signals(runner.stopper()).map_err(CliError::failed)?;
     let gate = match gates {
         Gates::Open => Gate::Open,
         Gates::Ask => Gate::Asks(ask::decisions()),
     };
-    let shown = runner.view().map(|view| tokio::spawn(progress::show(view)));
+    let followers = runner.view().map(|view| {
+        let state = Arc::clone(&view.state);
+        let (view, kept) = keep::results_of(runner.folder().clone(), view);
+        (state, kept, tokio::spawn(progress::show(view)))
+    });
     let ended = runner.run(gate).await;
-    if let Some(shown) = shown
-        && let Err(error) = shown.await
-    {
-        tracing::error!(%error, "the progress lines ended early");
+    let mut state = ended.as_ref().map(|ended| ended.state.clone()).unwrap_or_default();
+    if let Some((last, kept, shown)) = followers {
+        for (what, follower) in [("results.csv", kept), ("the progress lines", shown)] {
+            if let Err(error) = follower.await {
+                tracing::error!(%error, "{what} ended early");
+            }
+        }
+        if ended.is_err() {
+            state.clone_from(&last.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
-    Ok(ended?)
+    Ok(Followed { state, ended: ended.map(drop) })
+}
+
+/// A file-size limit (`ulimit -f`) kills whoever writes past it, unless the signal is caught; then the write fails
+/// and is reported as a full disk is.
+fn outlive_file_size_limit() -> std::io::Result<()> {
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// The first SIGINT or SIGTERM stops the run in order, the second at once. A hang-up changes nothing: the
@@ -85,40 +120,48 @@ fn stop_on_signals(stop: Arc<watch::Sender<bool>>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the results and prints them.
-fn finish(ended: &Ended, json: bool) -> Result<Exit, CliError> {
-    let rows = row::rows(&ended.state);
-    let steps = step::summaries(&ended.state, &rows);
-    let folder = crate::run::folder::RunFolder::open(&ended.folder);
-    let csv = export::csv(&rows).map_err(CliError::failed)?;
-    folder.write("results.csv", &csv).map_err(CliError::failed)?;
+/// Prints the results, if there are any, and says how the run ended.
+fn show(state: &State, json: bool) -> Result<Exit, CliError> {
+    let rows = row::rows(state);
+    let steps = step::summaries(state, &rows);
     if json {
-        print(&format!("{:#}\n", export::json(&ended.state, &rows, &steps)));
-    } else {
-        print(&safe(&table::text(&ended.state, &rows, &steps, width())));
+        print(&json_safe(&format!("{:#}\n", export::json(state, &rows, &steps))))?;
+    } else if !rows.is_empty() {
+        print(&safe(&table::text(state, &rows, &steps, width())))?;
     }
-    say(&format!("kept in {}", ended.folder.display()));
-    let met = rows.iter().any(|row| row.quality_met == Some(true));
-    Ok(match ended.state.end {
+    Ok(match state.end {
         Some(RunEnd::Stopped) => Exit::Stopped,
-        _ if met => Exit::Done,
+        _ if steps.iter().any(StepSummary::quality_met) => Exit::Done,
         _ => Exit::QualityNotMet,
     })
 }
 
 /// The runtime for everything but the load, which has a thread of its own.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(CliError::failed)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(CliError::failed)
 }
 
-pub(super) fn read_protocol(args: &ProtocolArgs) -> Result<Frozen, CliError> {
-    Ok(read(&args.protocol, &args.overrides)?)
+/// Reads and checks a protocol. Every mistake is said with its file, line and column, as editors recognise them.
+pub(super) fn read_protocol(path: &Path, overrides: &[Override]) -> Result<Frozen, CliError> {
+    read(path, overrides).map_err(|error| match error {
+        ReadError::Problems(problems) => CliError::WrongUse(listed(path, &problems)),
+        ReadError::Unreadable { .. } => CliError::WrongUse(error.to_string()),
+    })
 }
 
-pub(super) fn show_cautions(frozen: &Frozen) {
-    for caution in &frozen.cautions {
-        say(&caution.to_string());
+/// Says what a person should know about a protocol that is accepted.
+pub(super) fn show_cautions(path: &Path, frozen: &Frozen) {
+    if !frozen.cautions.is_empty() {
+        say(&listed(path, &frozen.cautions));
     }
+}
+
+fn listed(path: &Path, problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.at(path).to_string()).collect::<Vec<_>>().join("\n")
 }
 
 /// A line for the person. A terminal that is gone is no reason to end a measurement.
@@ -126,9 +169,16 @@ pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", safe(line));
 }
 
-/// Text for whoever reads standard output; a reader that is gone (`| head`) is no error.
-pub(super) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// Text for whoever reads standard output. A reader that is gone (`| head`) is no error; a result that could not be
+/// written (a full disk) is one.
+pub(super) fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
+            Err(CliError::failed(FolderError { path: "standard output".into(), source }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Columns of the terminal on standard output; `None` when it is none.

@@ -3,11 +3,12 @@
 use super::exit::{CliError, Exit};
 use super::{SchemaFormat, run::print};
 use crate::protocol;
+use crate::run::journal;
 
 pub(super) fn execute(format: SchemaFormat) -> Result<Exit, CliError> {
-    let schema = match format {
-        SchemaFormat::Protocol => protocol::schema(),
-    };
-    print(&format!("{schema:#}\n"));
+    match format {
+        SchemaFormat::Protocol => print(&format!("{:#}\n", protocol::schema()))?,
+        SchemaFormat::Journal => print(journal::SCHEMA_JSON)?,
+    }
     Ok(Exit::Done)
 }

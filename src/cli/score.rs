@@ -2,32 +2,37 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::ScoreArgs;
 use super::exit::{CliError, Exit};
-use super::run::{print, show_cautions};
-use super::safe::safe;
+use super::run::{print, read_protocol, show_cautions};
+use super::safe::{json_safe, safe};
+use crate::protocol::FailureReason;
 use crate::protocol::corpus::Document;
-use crate::protocol::{FailureReason, read};
 use crate::quality::{self, Judgement, Output, Verdict};
-use crate::run::folder::write_atomically;
+use crate::run::batch;
+use crate::run::folder::{FolderError, write_atomically};
 use crate::run::outputs::{self, ReadOutput};
 
 pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
-    let frozen = read(&args.protocol, &[])?;
-    show_cautions(&frozen);
+    let frozen = read_protocol(&args.protocol, &[])?;
+    show_cautions(&args.protocol, &frozen);
     let protocol = &frozen.protocol;
     let corpus = protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
     let outputs = outputs::read(&args.outputs).map_err(|error| CliError::WrongUse(error.to_string()))?;
-    let by_id: HashMap<_, _> = corpus.documents.iter().map(|document| (document.id.as_str(), document)).collect();
-    let judge = |output: &ReadOutput, document: &Document| match &output.failure {
-        Some(failure) => Judgement::failed(failure.reason, &failure.text),
-        None => {
-            let raw = Output { text: &output.text, truncated: output.truncated };
-            quality::judge(&protocol.quality, &document.reference, &raw)
+    let by_id: HashMap<_, _> =
+        corpus.documents.iter().map(|document| (document.id.as_str(), document)).collect();
+    let judge = |output: &ReadOutput, document: &Document| {
+        if let Some(failure) = &output.failure {
+            return Judgement::failed(failure.reason, &failure.text);
         }
+        let raw = Output { text: &output.text, truncated: output.truncated() };
+        quality::judge(&protocol.quality, &document.reference, &raw)
     };
     let mut score = Score::default();
     for output in &outputs {
@@ -38,17 +43,31 @@ pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
     }
     if let Some(path) = &args.to_batch {
         let lines = outputs.iter().fold(String::new(), |mut lines, output| {
-            lines.push_str(&output.to_batch(protocol.engine.model()).to_string());
+            lines.push_str(&batch::line(output, protocol.engine.model()).to_string());
             lines.push('\n');
             lines
         });
-        write_atomically(path, lines.as_bytes()).map_err(CliError::failed)?;
+        write_to(path, lines.as_bytes()).map_err(CliError::failed)?;
     }
     let expected = corpus.documents.len();
     let met = score.accepted as f64 / expected as f64 >= protocol.quality.threshold.share();
-    let shown = if args.json { score.json(expected, met) } else { score.text(expected, met, protocol.quality.threshold.share()) };
-    print(&shown);
+    let shown = if args.json {
+        score.json(expected, met)
+    } else {
+        score.text(expected, met, protocol.quality.threshold.share())
+    };
+    print(&shown)?;
     Ok(if met { Exit::Done } else { Exit::QualityNotMet })
+}
+
+/// A file is replaced as a whole; a pipe or a device is written to, never replaced.
+fn write_to(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
+    let is_file_or_new = path.metadata().map_or(true, |found| found.is_file());
+    if is_file_or_new {
+        return write_atomically(path, bytes);
+    }
+    let written = OpenOptions::new().write(true).open(path).and_then(|mut target| target.write_all(bytes));
+    written.map_err(|source| FolderError { path: path.to_owned(), source })
 }
 
 /// What an outputs file says. Of several outputs of a document the first counts; the others are duplicates.
@@ -96,7 +115,7 @@ impl Score {
             "strangers": self.strangers,
             "verdicts": verdicts,
         });
-        format!("{score:#}\n")
+        json_safe(&format!("{score:#}\n"))
     }
 
     fn text(&self, expected: usize, met: bool, threshold: f64) -> String {

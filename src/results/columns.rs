@@ -19,6 +19,7 @@ pub struct Column {
     pub cell: fn(&Row<'_>) -> Cell,
 }
 
+const NOT_BEGUN: &str = "the run has not begun";
 const NO_PAGE: &str = "no metrics page of a known engine";
 const NOT_OVER: &str = "the pass is not complete";
 const NO_ANSWER: &str = "no answer";
@@ -46,6 +47,16 @@ fn engine(row: &Row<'_>, of: fn(&crate::run::scrape::EngineFigures) -> Option<f6
 
 /// All columns of `results.csv`, in order.
 pub static COLUMNS: &[Column] = &[
+    column!("run", "", "client", "Name of the run folder.", |r| {
+        r.started.map_or(Cell::Missing(NOT_BEGUN), |started| Cell::Word(started.run.clone()))
+    }),
+    column!(
+        "fingerprint",
+        "",
+        "protocol",
+        "SHA-256 of everything fixed, in hexadecimal; rows with another one are not comparable.",
+        |r| r.started.map_or(Cell::Missing(NOT_BEGUN), |started| Cell::Word(started.fingerprint.clone()))
+    ),
     column!("step", "", "protocol", "Number of the step in the plan; 1 is the baseline.", |r| count(r.step_index + 1)),
     column!("label", "", "protocol", "baseline, or the one parameter that differs from it and its value.", |r| {
         Cell::Word(r.step.label.clone())

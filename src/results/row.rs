@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::stats::{Percentile, Sample};
 use crate::measure::{RequestRecord, TokenSource};
 use crate::protocol::{Deadline, DeadlineFigure, FailureReason};
-use crate::run::event::PassEnd;
+use crate::run::event::{PassEnd, RunStarted};
 use crate::run::plan::Step;
 use crate::run::scrape::EngineFigures;
 use crate::run::state::{PassState, State, StepState};
@@ -52,6 +52,8 @@ pub struct KeptDeadline {
 /// What one pass says. Only its measurement phase counts, but for `warm_up_*`.
 #[derive(Debug, Clone)]
 pub struct Row<'s> {
+    /// The run, as its first event has it; `None` before that.
+    pub started: Option<&'s RunStarted>,
     /// Index of the step, from 0.
     pub step_index: usize,
     /// The step.
@@ -139,6 +141,7 @@ impl<'s> Row<'s> {
             KeptDeadline { deadline: deadline.clone(), kept }
         });
         let mut row = Self {
+            started: state.started.as_ref(),
             step_index,
             step: &step.step,
             pass,
@@ -148,8 +151,7 @@ impl<'s> Row<'s> {
             failed,
             accepted,
             accepted_share,
-            quality_met: accepted_share
-                .and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
+            quality_met: accepted_share.and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
             ids_recovered: recovered.len() as u64,
             duration: duration(requests),
             deadlines: deadlines.collect(),

@@ -61,7 +61,7 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
             (false, false) => "no complete pass",
         });
     }
-    if complete.iter().any(|row| row.quality_met != Some(true)) {
+    if !meets_quality(complete) {
         return Standing::NotComparable("quality not met");
     }
     if complete.iter().any(|row| row.cache_contradiction) {
@@ -70,15 +70,25 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
     if step.departs.is_none() { Standing::Reference } else { Standing::Comparable }
 }
 
-impl StepSummary<'_> {
+/// Whether there is a complete pass and each of them reached the threshold.
+fn meets_quality(complete: &[&Row<'_>]) -> bool {
+    !complete.is_empty() && complete.iter().all(|row| row.quality_met == Some(true))
+}
+
+impl<'s> StepSummary<'s> {
+    /// Whether the step has a complete pass and each of its complete passes reached the quality threshold.
+    pub fn quality_met(&self) -> bool {
+        meets_quality(&self.rows)
+    }
+
     /// Spread of a figure over the complete passes; `None` unless each of them has it.
-    pub fn spread(&self, figure: impl Fn(&Row<'_>) -> Option<f64>) -> Option<Spread> {
+    pub fn spread(&self, figure: impl Fn(&Row<'s>) -> Option<f64>) -> Option<Spread> {
         let values = self.rows.iter().map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
         values.into_iter().collect::<Sample>().spread()
     }
 
     /// The complete passes.
-    pub fn rows(&self) -> &[&Row<'_>] {
+    pub fn rows(&self) -> &[&'s Row<'s>] {
         &self.rows
     }
 
@@ -89,12 +99,12 @@ impl StepSummary<'_> {
             "passes": self.complete,
             "standing": self.standing.words(),
             "accepted_share": self.spread(|row| row.accepted_share),
-            "accepted_per_hour": self.spread(|row| row.accepted_per_hour()),
+            "accepted_per_hour": self.spread(Row::accepted_per_hour),
             "first_token_p50_s": self.spread(|row| row.first_token(50).value()),
             "first_token_p90_s": self.spread(|row| row.first_token(90).value()),
             "whole_answer_p50_s": self.spread(|row| row.whole_answer.percentile(50).value()),
             "whole_answer_p95_s": self.spread(|row| row.whole_answer.percentile(95).value()),
-            "prefix_hit_rate": self.spread(|row| row.hit_rate()),
+            "prefix_hit_rate": self.spread(Row::hit_rate),
         })
     }
 }

@@ -40,6 +40,7 @@ impl RunFolder {
                 Ok(()) => {
                     let folder = Self { path, name };
                     folder.make("outputs")?;
+                    sync_names(runs)?;
                     return Ok(folder);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
@@ -59,7 +60,8 @@ impl RunFolder {
 
     fn make(&self, name: &str) -> Result<(), FolderError> {
         let path = self.path.join(name);
-        DirBuilder::new().mode(0o700).create(&path).map_err(|source| FolderError { path, source })
+        DirBuilder::new().mode(0o700).create(&path).map_err(|source| FolderError { path, source })?;
+        sync_names(&self.path)
     }
 
     /// Its path.
@@ -112,26 +114,50 @@ impl RunFolder {
     }
 }
 
-/// Opens a file that is only ever appended to.
+/// Opens a file that is only ever appended to. Its name is on the disk when this returns.
 pub fn append_to(path: &Path) -> Result<File, FolderError> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
         .open(path)
-        .map_err(|source| FolderError { path: path.to_owned(), source })
+        .map_err(|source| FolderError { path: path.to_owned(), source })?;
+    sync_names(folder_of(path))?;
+    Ok(file)
 }
 
-/// Writes beside the file, syncs, and renames over it.
+/// Writes beside the file, syncs, and renames over it. When that fails nothing is left beside it.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
     let written = (|| {
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
+        let mut file =
+            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
         file.write_all(bytes)?;
         file.sync_data()?;
         fs::rename(&beside, path)
     })();
-    written.map_err(|source| FolderError { path: path.to_owned(), source })
+    if let Err(source) = written {
+        // What counts is why it could not be written, not whether the attempt could be removed.
+        let _ = fs::remove_file(&beside);
+        return Err(FolderError { path: path.to_owned(), source });
+    }
+    sync_names(folder_of(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Brings a folder's names to the disk: without it a power loss can take a file whose contents were synced. Some
+/// network file systems cannot, and keep names in order by themselves.
+fn sync_names(folder: &Path) -> Result<(), FolderError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    match synced {
+        Err(source) if !matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Err(FolderError { path: folder.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
 }

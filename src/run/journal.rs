@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::event::{Line, SCHEMA, Schema};
 
+/// JSON Schema of a line, with what each event and field means: what `aforo schema journal` prints.
+pub const SCHEMA_JSON: &str = include_str!("journal.schema.json");
+
 /// A journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -62,10 +65,10 @@ pub fn read(path: &Path) -> Result<Journal, JournalError> {
         if journal.lines.is_empty() {
             check_version(path, &bytes)?;
         }
-        let line = serde_json::from_slice(&bytes).map_err(|error| JournalError::Line {
+        let line = line_of(&bytes, journal.lines.len()).map_err(|why| JournalError::Line {
             path: path.to_owned(),
             line: journal.lines.len() + 1,
-            why: error.to_string(),
+            why,
         })?;
         journal.lines.push(line);
         bytes.clear();
@@ -73,9 +76,21 @@ pub fn read(path: &Path) -> Result<Journal, JournalError> {
     Ok(journal)
 }
 
+/// A line at its place: one that was taken out or put in would change every figure without a word.
+fn line_of(bytes: &[u8], place: usize) -> Result<Line, String> {
+    let line: Line = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if line.seq == place as u64 {
+        Ok(line)
+    } else {
+        Err(format!("\"seq\" is {} where {place} must follow: lines are missing or out of place", line.seq))
+    }
+}
+
 /// The version stands in the first line and is looked at before anything else is understood.
 fn check_version(path: &Path, first: &[u8]) -> Result<(), JournalError> {
-    let version = serde_json::from_slice::<Value>(first).ok().and_then(|line| Schema::deserialize(&line["schema"]).ok());
+    let version = serde_json::from_slice::<Value>(first)
+        .ok()
+        .and_then(|line| Schema::deserialize(&line["schema"]).ok());
     match version {
         Some(version) if version.major > SCHEMA.major => {
             Err(JournalError::Newer { path: path.to_owned(), found: version.major })

@@ -1,6 +1,7 @@
 //! The machine on which a run is taken, as far as the system says it without special rights.
 
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,10 @@ pub struct Machine {
     pub aforo: String,
     /// Kernel name and release.
     pub kernel: String,
+    /// Processor architecture, for example `x86_64`.
+    pub architecture: String,
+    /// Names this boot: stamps of the monotonic clock are comparable only within one.
+    pub boot: Option<String>,
     /// Distribution, as `/etc/os-release` names it.
     pub system: Option<String>,
     /// Processor model of the first core.
@@ -19,6 +24,10 @@ pub struct Machine {
     pub cores: Option<usize>,
     /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Memory that this process may use, in bytes, where its control group (a container) sets a limit.
+    pub memory_limit_bytes: Option<u64>,
+    /// Container runtime around it, as far as it shows.
+    pub container: Option<String>,
     /// Clock that the kernel takes time from.
     pub clock_source: Option<String>,
     /// Open files that this process may have, after aforo raised the limit.
@@ -39,18 +48,48 @@ impl Machine {
         Self {
             aforo: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
-            system: field("/etc/os-release", "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()),
+            architecture: uname.machine().to_string_lossy().into_owned(),
+            boot: word("/proc/sys/kernel/random/boot_id"),
+            system: field("/etc/os-release", "PRETTY_NAME", '=')
+                .map(|name| name.trim_matches('"').to_owned()),
             cpu: field("/proc/cpuinfo", "model name", ':'),
             cores: std::thread::available_parallelism().ok().map(usize::from),
             memory_bytes: field("/proc/meminfo", "MemTotal", ':').as_deref().and_then(kibibytes),
-            clock_source: fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-                .ok()
-                .map(|name| name.trim().to_owned()),
+            memory_limit_bytes: memory_limit(),
+            container: container(),
+            clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
             over_ssh: std::env::var_os("SSH_CONNECTION").is_some(),
             multiplexer,
         }
     }
+}
+
+/// The limit of the control group, in its second or first version; a limit that says "none" is `None`.
+fn memory_limit() -> Option<u64> {
+    // The first version writes "none" as the largest number of whole pages.
+    const NONE: u64 = 1 << 62;
+    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .into_iter()
+        .find_map(word)?
+        .parse()
+        .ok()
+        .filter(|limit| *limit < NONE)
+}
+
+fn container() -> Option<String> {
+    if let Some(named) = word("/run/systemd/container") {
+        return Some(named);
+    }
+    [("/.dockerenv", "docker"), ("/run/.containerenv", "podman")]
+        .into_iter()
+        .find_map(|(mark, name)| Path::new(mark).exists().then(|| name.to_owned()))
+}
+
+/// The only line of a small file.
+fn word(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn field(path: &str, name: &str, separator: char) -> Option<String> {

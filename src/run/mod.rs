@@ -1,5 +1,6 @@
 //! The steps of a run. A run is a stream of events with one writer; its state is a pure fold of them.
 
+pub mod batch;
 pub mod event;
 pub mod folder;
 pub mod gate;

@@ -1,13 +1,14 @@
-//! The texts of a pass: one line per document, and the `OpenAI` batch format in and out.
+//! The texts of a pass: one line per document, as aforo writes it and as other files have it.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::engine::openai::{Finish, failure};
+use super::batch;
+use crate::engine::openai::Finish;
 use crate::measure::{Capture, Tokens};
 use crate::protocol::FailureReason;
 use crate::quality::{FieldOutcome, Judgement, Repair, Verdict};
@@ -59,9 +60,8 @@ impl OutputLine {
         let sent = capture.exchange.sent.unwrap_or(capture.scheduled);
         let micros = |at: crate::engine::Stamp| u64::try_from(at.since(sent).as_micros()).unwrap_or(u64::MAX);
         let times = capture.answer.times();
-        let seconds = |at: Option<crate::engine::Stamp>| {
-            Some(at?.since(capture.exchange.sent?).as_secs_f64())
-        };
+        let seconds =
+            |at: Option<crate::engine::Stamp>| Some(at?.since(capture.exchange.sent?).as_secs_f64());
         Self {
             document: document.to_owned(),
             text: capture.output_text().to_owned(),
@@ -81,37 +81,26 @@ impl OutputLine {
 }
 
 /// An output as any of the known files has it, ready to be judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOutput {
     /// Id of the document.
     pub document: String,
     /// Text to be judged.
     pub text: String,
-    /// Whether a token limit cut it.
-    pub truncated: bool,
+    /// Reasoning that came before it; empty when there was none or the file does not say.
+    pub reasoning: String,
+    /// Why the engine ended the answer, in the API's word; `None` when the file does not say.
+    pub finish: Option<String>,
+    /// Prompt and output tokens, when both are known.
+    pub tokens: Option<(u64, u64)>,
     /// Why there is no answer to judge.
     pub failure: Option<RequestFailure>,
 }
 
 impl ReadOutput {
-    /// The line in the `OpenAI` batch format.
-    pub fn to_batch(&self, model: &str) -> Value {
-        let error = self.failure.as_ref().map(|f| json!({ "code": f.reason.word(), "message": f.text }));
-        let response = self.failure.is_none().then(|| {
-            json!({
-                "status_code": 200,
-                "body": {
-                    "object": "chat.completion",
-                    "model": model,
-                    "choices": [{
-                        "index": 0,
-                        "message": { "role": "assistant", "content": self.text },
-                        "finish_reason": if self.truncated { "length" } else { "stop" },
-                    }],
-                },
-            })
-        });
-        json!({ "custom_id": self.document, "response": response, "error": error })
+    /// Whether a token limit cut it.
+    pub fn truncated(&self) -> bool {
+        self.finish.as_deref() == Some("length")
     }
 }
 
@@ -146,15 +135,13 @@ pub fn read(path: &Path) -> Result<Vec<ReadOutput>, ReadError> {
     let (mut outputs, mut bytes, mut line) = (Vec::new(), Vec::new(), 0);
     while file.read_until(b'\n', &mut bytes).map_err(fail)? > 0 {
         line += 1;
-        let parsed = serde_json::from_slice::<Value>(&bytes);
-        let ended = bytes.ends_with(b"\n");
         if !bytes.trim_ascii().is_empty() {
-            let read = parsed.map_err(|error| error.to_string()).and_then(|value| output_of(&value));
-            match read {
-                Ok(output) => outputs.push(output),
-                Err(_) if !ended => {}
-                Err(why) => return Err(ReadError::Line { path: path.to_owned(), line, why }),
-            }
+            let read = match serde_json::from_slice::<Value>(&bytes) {
+                Err(error) if error.is_eof() && !bytes.ends_with(b"\n") => break,
+                Err(error) => Err(error.to_string()),
+                Ok(value) => output_of(&value),
+            };
+            outputs.push(read.map_err(|why| ReadError::Line { path: path.to_owned(), line, why })?);
         }
         bytes.clear();
     }
@@ -163,50 +150,35 @@ pub fn read(path: &Path) -> Result<Vec<ReadOutput>, ReadError> {
 
 fn output_of(value: &Value) -> Result<ReadOutput, String> {
     if value.get("custom_id").is_some() {
-        return batch_output(value);
+        return batch::read(value);
     }
     let id = ["document", "id"].iter().find_map(|key| value.get(key)).and_then(id_text);
     let text = value.get("text").or_else(|| value.get("output")).and_then(Value::as_str);
     let failure = value.get("failure").filter(|failure| !failure.is_null());
+    let tokens = &value["tokens"];
     Ok(ReadOutput {
         document: id.ok_or("no \"document\"")?,
         text: text.ok_or("no \"text\"")?.to_owned(),
-        truncated: value.get("finish").or_else(|| value.get("finish_reason")).and_then(Value::as_str) == Some("length"),
+        reasoning: value["reasoning"].as_str().unwrap_or_default().to_owned(),
+        finish: finish_word(value.get("finish").or_else(|| value.get("finish_reason"))),
+        tokens: tokens["in"].as_u64().zip(tokens["out"].as_u64()),
         failure: failure
             .map(|failure| RequestFailure::deserialize(failure).map_err(|error| format!("failure: {error}")))
             .transpose()?,
     })
 }
 
-fn batch_output(value: &Value) -> Result<ReadOutput, String> {
-    let document = value.get("custom_id").and_then(id_text).ok_or("no usable \"custom_id\"")?;
-    let response = &value["response"];
-    let status = response["status_code"].as_u64();
-    let choice = &response["body"]["choices"][0];
-    let text = choice["message"]["content"].as_str().or_else(|| choice["text"].as_str());
-    let error = value.get("error").filter(|error| !error.is_null());
-    let failure = match (text, error) {
-        (Some(_), None) if status.is_none_or(|s| s == 200) => None,
-        _ => {
-            let said = error.unwrap_or(&response["body"]).to_string();
-            let reason = error.and_then(|e| FailureReason::deserialize(&e["code"]).ok());
-            let found = failure::of_status(
-                u16::try_from(status.unwrap_or(500)).unwrap_or(500),
-                failure::Headers::default(),
-                said.as_bytes(),
-            );
-            Some(RequestFailure { reason: reason.unwrap_or(found.reason), text: found.text })
-        }
-    };
-    Ok(ReadOutput {
-        document,
-        text: text.unwrap_or_default().to_owned(),
-        truncated: choice["finish_reason"] == "length",
-        failure,
-    })
+/// The API's word for what an outputs line says: one of aforo's own words, or a word of the API itself.
+fn finish_word(value: Option<&Value>) -> Option<String> {
+    let value = value?;
+    match Finish::deserialize(value) {
+        Ok(finish) => Some(finish.word().to_owned()),
+        Err(_) => value.as_str().map(str::to_owned),
+    }
 }
 
-fn id_text(value: &Value) -> Option<String> {
+/// The text of an id, which some files write as a number.
+pub(super) fn id_text(value: &Value) -> Option<String> {
     match value {
         Value::String(id) => Some(id.clone()),
         Value::Number(id) => Some(id.to_string()),

@@ -29,12 +29,8 @@ pub struct Departure {
 /// The steps of a protocol: the baseline, then each sweep's values in the order of the file.
 pub fn steps(protocol: &Protocol) -> Vec<Step> {
     let repetitions = protocol.measure.repetitions;
-    let baseline = Step {
-        label: "baseline".to_owned(),
-        departs: None,
-        setting: protocol.baseline.clone(),
-        repetitions,
-    };
+    let baseline =
+        Step { label: "baseline".to_owned(), departs: None, setting: protocol.baseline.clone(), repetitions };
     let swept = protocol.sweeps.iter().flat_map(|sweep| {
         sweep.values.iter().map(|&value| Step {
             label: format!("{} {value}", sweep.parameter.word()),

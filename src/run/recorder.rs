@@ -30,10 +30,16 @@ const HOLD: Duration = Duration::from_millis(100);
 #[error("the run folder cannot be written any more: {0}; what was recorded before is safe")]
 pub struct RecordError(String);
 
+impl From<&FolderError> for RecordError {
+    fn from(error: &FolderError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 enum Entry {
     Event(Event),
     Capture(PassId, Box<Capture>),
-    Sync(oneshot::Sender<()>),
+    Sync(oneshot::Sender<Result<(), RecordError>>),
 }
 
 /// Handle of the recorder thread.
@@ -91,7 +97,7 @@ impl Recorder {
                 if let Err(error) = writer.run(&taken) {
                     tracing::error!(%error, "the run folder cannot be written");
                     // The first reason is the one that counts.
-                    let _ = reason.set(RecordError(error.to_string()));
+                    let _ = reason.set(RecordError::from(&error));
                 }
             })
             .map_err(|source| FolderError { path: folder.journal(), source })?;
@@ -123,7 +129,7 @@ impl Recorder {
     pub async fn sync(&self) -> Result<(), RecordError> {
         let (done, synced) = oneshot::channel();
         self.send(Entry::Sync(done))?;
-        synced.await.map_err(|_| self.reason())
+        synced.await.unwrap_or_else(|_| Err(self.reason()))
     }
 
     fn send(&self, entry: Entry) -> Result<(), RecordError> {
@@ -172,9 +178,10 @@ impl Writer {
                 Ok(Entry::Event(event)) => self.hold(event),
                 Ok(Entry::Capture(id, capture)) => self.judge(id, &capture)?,
                 Ok(Entry::Sync(done)) => {
-                    self.commit()?;
+                    let committed = self.commit();
                     // Whoever asked may have stopped waiting.
-                    let _ = done.send(());
+                    let _ = done.send(committed.as_ref().map(drop).map_err(RecordError::from));
+                    committed?;
                 }
                 Err(RecvTimeoutError::Timeout) => self.commit()?,
                 Err(RecvTimeoutError::Disconnected) => return self.commit(),

@@ -20,7 +20,7 @@ use crate::engine::pages::{PageError, Pages};
 use crate::engine::simulated::{Answers, SimulatedEngine, StartError};
 use crate::measure::{Live, Load, LoadError, OpenFilesError, Phase, PhaseEnd, Work, raise_open_files};
 use crate::protocol::corpus::{Corpus, CorpusErrors};
-use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Protocol, fingerprint};
+use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Problem, Protocol, fingerprint};
 use crate::quality::Verdict;
 
 /// A protocol with its corpus, checked and ready to be run.
@@ -61,7 +61,7 @@ pub enum RunError {
     #[error(transparent)]
     Simulated(#[from] StartError),
     /// The server does not answer.
-    #[error("no engine answers: {0}; start it, or correct engine.base_url")]
+    #[error("{0}; {advice}", advice = advice(.0))]
     Engine(#[from] PageError),
     /// The probe failed.
     #[error("the engine did not answer the probe request ({reason}): {detail}{listed}")]
@@ -75,6 +75,26 @@ pub enum RunError {
     },
 }
 
+/// A caution of the protocol without its place, which is one in the file that the person wrote and not in the copy.
+fn about(caution: &Problem) -> String {
+    let Problem { key, message, allowed, .. } = caution;
+    let allowed = if allowed.is_empty() { String::new() } else { format!("; allowed: {allowed}") };
+    if key.is_empty() { format!("{message}{allowed}") } else { format!("{key} {message}{allowed}") }
+}
+
+/// What a person can do about a page that could not be had.
+fn advice(error: &PageError) -> &'static str {
+    match error {
+        PageError::Unreachable { .. } => "no engine answers there: start it, or correct engine.base_url",
+        PageError::Status { status: 401 | 403, .. } => {
+            "the engine asks for a key: name its variable in engine.api_key_env"
+        }
+        PageError::Status { .. } => {
+            "is engine.base_url the address of an OpenAI-compatible API, with its /v1?"
+        }
+    }
+}
+
 impl RunError {
     /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
     pub fn is_wrong_use(&self) -> bool {
@@ -85,9 +105,14 @@ impl RunError {
 impl Prepare {
     /// Loads the corpus, reads images, and makes sure that the steps can be taken on this machine.
     pub fn new(frozen: Frozen) -> Result<Self, RunError> {
+        if let EngineKind::OpenAi(server) = &frozen.protocol.engine.kind {
+            // A key that is not there is known before a folder is made.
+            Endpoint::new(server)?;
+        }
         let corpus = frozen.protocol.load_corpus()?;
         let fingerprint = fingerprint(&frozen.protocol, &corpus);
-        let documents = corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
+        let documents =
+            corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
         let documents = documents.collect::<Result<_, _>>().map_err(RunError::Document)?;
         let steps = plan::steps(&frozen.protocol);
         raise_open_files(plan::highest_concurrency(&steps))?;
@@ -114,7 +139,15 @@ impl Prepare {
         let recorder = Recorder::start(&folder, rule, Arc::clone(&self.corpus), notices)?;
         let (stop, stopped) = watch::channel(false);
         let live = Arc::new(Mutex::new(None));
-        Ok(Runner { prepared: self, folder, recorder, lines: Some(lines), stop: Arc::new(stop), stopped, live })
+        Ok(Runner {
+            prepared: self,
+            folder,
+            recorder,
+            lines: Some(lines),
+            stop: Arc::new(stop),
+            stopped,
+            live,
+        })
     }
 }
 
@@ -201,7 +234,12 @@ impl Runner {
 
     async fn take(&self, gate: &mut Gate) -> Result<Flow, RunError> {
         self.announce()?;
-        let ready = self.ready().await?;
+        let mut stopped = self.stopped.clone();
+        let ready = tokio::select! {
+            ready = self.ready() => ready?,
+            // An engine that does not answer must not hold up a stop.
+            _ = stopped.wait_for(|stop| *stop) => return Ok(Flow::Stop),
+        };
         if self.probe(&ready).await? == PhaseEnd::Stopped {
             return Ok(Flow::Stop);
         }
@@ -236,7 +274,7 @@ impl Runner {
         };
         self.recorder.append(Event::RunStarted(Box::new(started)))?;
         for caution in &frozen.cautions {
-            self.recorder.append(Event::Caution { text: caution.to_string() })?;
+            self.recorder.append(Event::Caution { text: about(caution) })?;
         }
         Ok(())
     }
@@ -312,7 +350,8 @@ impl Runner {
             && !models.iter().any(|listed| listed.id == model)
         {
             let ids: Vec<_> = models.iter().map(|listed| listed.id.as_str()).collect();
-            let text = format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", "));
+            let text =
+                format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", "));
             self.recorder.append(Event::Caution { text })?;
         }
         Ok(PhaseEnd::Complete)
@@ -391,12 +430,25 @@ impl Runner {
         let end = ready.load.take(work, Box::new(move |capture| sink.take(capture))).await?;
         let counts = ready.load.live().counts();
         let engine = match scrape {
-            Some(scrape) => Some(Box::new(scrape.finish(counts.ended).await)),
+            Some(scrape) => Some(Box::new(scrape.finish(self.answered(id).await?).await)),
             None => None,
         };
-        self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
+        self.recorder.append(Event::PhaseEnded {
+            id,
+            phase,
+            in_flight_peak: counts.in_flight_peak,
+            engine,
+        })?;
         self.recorder.sync().await?;
         Ok(end)
+    }
+
+    /// Requests of a pass's measurement with an answer: those that the engine counts as finished.
+    async fn answered(&self, id: PassId) -> Result<u64, RunError> {
+        self.recorder.sync().await?;
+        let state = self.recorder.state();
+        let requests = state.pass(id).map_or(&[][..], |pass| &pass.requests);
+        Ok(requests.iter().filter(|request| request.answered()).count() as u64)
     }
 
     /// Waits for a decision after a step, records it and what it leaves out.
@@ -413,7 +465,12 @@ impl Runner {
             _ = stopped.wait_for(|stop| *stop) => return Ok(Choice::Stop),
         };
         let about = if decision.choice == Choice::Skip && !is_last { step + 1 } else { step };
-        self.recorder.append(Event::Decision { step: about, choice: decision.choice, who, reason: decision.reason })?;
+        self.recorder.append(Event::Decision {
+            step: about,
+            choice: decision.choice,
+            who,
+            reason: decision.reason,
+        })?;
         if decision.choice == Choice::Auto {
             *gate = Gate::Open;
         }

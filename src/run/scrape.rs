@@ -37,7 +37,9 @@ pub struct EngineFigures {
 
 impl EngineFigures {
     fn see(&mut self, reading: &Reading) {
-        let raise = |peak: &mut Option<f64>, seen: Option<f64>| *peak = [*peak, seen].into_iter().flatten().reduce(f64::max);
+        let raise = |peak: &mut Option<f64>, seen: Option<f64>| {
+            *peak = [*peak, seen].into_iter().flatten().reduce(f64::max);
+        };
         raise(&mut self.running_peak, reading.running);
         raise(&mut self.waiting_peak, reading.waiting);
         raise(&mut self.kv_peak, reading.kv_usage);
@@ -63,14 +65,14 @@ impl Scrape {
         Ok(Self { pages: pages.clone(), page: page.clone(), before, finish, task })
     }
 
-    /// Ends the readings and compares the counters; `requests` ended in the phase.
-    pub async fn finish(self, requests: u64) -> EngineFigures {
+    /// Ends the readings and compares the counters; `answered` requests of the phase ended with an answer.
+    pub async fn finish(self, answered: u64) -> EngineFigures {
         let Self { pages, page, before, finish, task } = self;
         // The task may have ended by itself; what it saw is taken either way.
         let _ = finish.send(());
         let mut figures = task.await.unwrap_or_default();
         figures.period_s = PERIOD.as_secs_f64();
-        match settled(&pages, &page, &before, requests).await {
+        match settled(&pages, &page, &before, answered).await {
             Ok(after) => figures.delta = Delta::between(&before, &after),
             Err(error) => {
                 tracing::warn!(%error, "no last reading of the metrics page");
@@ -81,16 +83,21 @@ impl Scrape {
     }
 }
 
-/// A reading that counts all requests, or the last one before the wait is over.
-async fn settled(pages: &Pages, page: &MetricsPage, before: &Reading, requests: u64) -> Result<Reading, PageError> {
-    let expected = before.finished.map(|before| before + requests as f64);
+/// A reading that counts all answered requests, or the last one before the wait is over.
+async fn settled(
+    pages: &Pages,
+    page: &MetricsPage,
+    before: &Reading,
+    answered: u64,
+) -> Result<Reading, PageError> {
+    let expected = before.finished.map(|before| before + answered as f64);
     let mut waited = Duration::ZERO;
     loop {
         let reading = pages.metrics(page).await?;
-        let counted = match (reading.finished, expected) {
-            (Some(finished), Some(expected)) => finished >= expected && reading.running == Some(0.0),
-            _ => reading.running == Some(0.0),
-        };
+        // What the page does not say cannot be waited for.
+        let all_finished =
+            reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
+        let counted = all_finished && reading.running.is_none_or(|running| running == 0.0);
         if counted || waited >= SETTLE {
             return Ok(reading);
         }
@@ -104,14 +111,20 @@ async fn watch(pages: Pages, page: MetricsPage, mut finished: oneshot::Receiver<
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
+        let next = async {
+            ticks.tick().await;
+            pages.metrics(&page).await
+        };
+        let reading = tokio::select! {
+            // A page that does not come is not waited for.
             _ = &mut finished => return figures,
-            _ = ticks.tick() => match pages.metrics(&page).await {
-                Ok(reading) => figures.see(&reading),
-                Err(error) => {
-                    tracing::debug!(%error, "a reading of the metrics page failed");
-                    figures.failed_readings += 1;
-                }
+            reading = next => reading,
+        };
+        match reading {
+            Ok(reading) => figures.see(&reading),
+            Err(error) => {
+                tracing::debug!(%error, "a reading of the metrics page failed");
+                figures.failed_readings += 1;
             }
         }
     }

@@ -85,7 +85,7 @@ impl State {
 
     /// Takes one line.
     pub fn apply(&mut self, line: &Line) {
-        self.next_seq = line.seq + 1;
+        self.next_seq = line.seq.saturating_add(1);
         match &line.event {
             Event::RunStarted(started) => {
                 self.steps = started.steps.iter().map(StepState::planned).collect();
@@ -142,8 +142,9 @@ impl State {
 
     fn decide(&mut self, step: usize, choice: Choice, who: Who, reason: &str) {
         self.gate = None;
+        // A step that was begun cannot be left out any more: skipping after the last one skips nothing.
         if choice == Choice::Skip
-            && let Some(skipped) = self.steps.get_mut(step)
+            && let Some(skipped) = self.steps.get_mut(step).filter(|step| step.passes.is_empty())
         {
             skipped.skipped = true;
         }
