@@ -4,6 +4,8 @@
 //! `cargo bench --bench client` prints the tables of `benches/RESULTS.md`. The server is a process of its own, so
 //! that its work is in no figure.
 
+#![allow(clippy::unwrap_used, clippy::unchecked_time_subtraction)]
+
 mod floor;
 mod precision;
 mod server;
@@ -41,7 +43,9 @@ fn raise_open_files() {
 }
 
 fn costs() {
-    println!("| pace | streams | events | floor us/event | aforo us/event | ratio (min–max of {RUNS}) | aforo us/request |");
+    println!(
+        "| pace | streams | events | floor us/event | aforo us/event | ratio (min–max of {RUNS}) | aforo us/request |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for pace in [Pace::Many, Pace::Alone, Pace::Paced] {
         for streams in [1, 64, 256] {

@@ -33,9 +33,11 @@ pub(crate) fn simulate() {
     std::fs::write(&path, toml).unwrap();
     let EngineKind::Simulated(model) = read(&path, &[]).unwrap().protocol.engine.kind else { unreachable!() };
     let fields: Map<String, Value> = [("answer".to_owned(), Value::from(answer()))].into_iter().collect();
-    let answers = Answers::new((0..REQUESTS).map(|index| (format!("{index} {}", "x".repeat(900)), fields.clone())));
+    let answers =
+        Answers::new((0..REQUESTS).map(|index| (format!("{index} {}", "x".repeat(900)), fields.clone())));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let engine = runtime.block_on(SimulatedEngine::start(&model, answers, ([127, 0, 0, 1], 0).into())).unwrap();
+    let engine =
+        runtime.block_on(SimulatedEngine::start(&model, answers, ([127, 0, 0, 1], 0).into())).unwrap();
     engine.start_recording(REQUESTS + 1);
     println!("{}", engine.base_url());
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
@@ -63,7 +65,14 @@ pub(crate) fn report() {
     println!("## Error of the first token's time\n");
     println!("{STREAMS} streams, {REQUESTS} requests: client's stamp minus the server's, in ms.\n");
     println!("| min | p50 | p90 | p99 | max |\n|---|---|---|---|---|");
-    println!("| {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |\n", errors[0], at(50), at(90), at(99), errors[errors.len() - 1]);
+    println!(
+        "| {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |\n",
+        errors[0],
+        at(50),
+        at(90),
+        at(99),
+        errors[errors.len() - 1]
+    );
     drop(child.stdin.take());
     child.wait().unwrap();
 }

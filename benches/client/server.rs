@@ -93,9 +93,12 @@ pub(crate) fn answer(events: usize) -> String {
 
 /// The writes of one response: head and role, each token, finish with usage and `[DONE]`.
 fn writes(events: usize) -> Vec<Vec<u8>> {
-    let first = [HEAD.as_bytes().to_vec(), chunk(&event(r#"{"role":"assistant","content":""}"#, "null", ""))].concat();
-    let usage =
-        format!(",\"usage\":{{\"prompt_tokens\":300,\"total_tokens\":{},\"completion_tokens\":{events}}}", 300 + events);
+    let first = [HEAD.as_bytes().to_vec(), chunk(&event(r#"{"role":"assistant","content":""}"#, "null", ""))]
+        .concat();
+    let usage = format!(
+        ",\"usage\":{{\"prompt_tokens\":300,\"total_tokens\":{},\"completion_tokens\":{events}}}",
+        300 + events
+    );
     let last = [chunk(&event("{}", "\"stop\"", &usage)), chunk("data: [DONE]\n\n"), END.to_vec()].concat();
     let each = tokens(events).map(|token| chunk(&event(&format!("{{\"content\":\"{token}\"}}"), "null", "")));
     std::iter::once(first).chain(each).chain([last]).collect()
@@ -126,13 +129,13 @@ pub(crate) fn serve(arguments: &[String]) {
 
 fn connection(socket: &TcpStream, writes: &[Vec<u8>], pace: Pace) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
-    let mut reader = BufReader::new(socket);
-    let mut writer = socket;
+    let mut requests = BufReader::new(socket);
+    let mut answers = socket;
     loop {
         let (mut line, mut length, mut is_post) = (String::new(), 0, false);
         loop {
             line.clear();
-            if reader.read_line(&mut line)? == 0 {
+            if requests.read_line(&mut line)? == 0 {
                 return Ok(());
             }
             is_post |= line.starts_with("POST");
@@ -143,9 +146,9 @@ fn connection(socket: &TcpStream, writes: &[Vec<u8>], pace: Pace) -> std::io::Re
                 break;
             }
         }
-        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
+        std::io::copy(&mut requests.by_ref().take(length), &mut std::io::sink())?;
         if !is_post {
-            writer.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
+            answers.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
             continue;
         }
         let begun = Instant::now();
@@ -154,7 +157,7 @@ fn connection(socket: &TcpStream, writes: &[Vec<u8>], pace: Pace) -> std::io::Re
                 let due = begun + Duration::from_millis(50 + 10 * (index as u64 - 1));
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
-            writer.write_all(bytes)?;
+            answers.write_all(bytes)?;
         }
     }
 }

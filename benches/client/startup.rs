@@ -1,7 +1,7 @@
 //! Time from starting the program to its first request, and its memory at 64 streams.
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,10 @@ const STARTS: usize = 11;
 
 fn aforo(protocol: &std::path::Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aforo"));
-    command.args(["run", "--headless", "--auto", "--runs"]).arg(protocol.with_file_name("runs")).arg(protocol);
+    command
+        .args(["run", "--headless", "--auto", "--runs"])
+        .arg(protocol.with_file_name("runs"))
+        .arg(protocol);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -29,7 +32,10 @@ pub(crate) fn report() {
     );
     let mut peaks: Vec<f64> = (0..3).map(|_| peak_memory() as f64 / 1024.0).collect();
     peaks.sort_by(f64::total_cmp);
-    println!("| peak resident memory, 64 streams, 300 documents, MiB | {:.1} | {:.1} | {:.1} |", peaks[0], peaks[1], peaks[2]);
+    println!(
+        "| peak resident memory, 64 streams, 300 documents, MiB | {:.1} | {:.1} | {:.1} |",
+        peaks[0], peaks[1], peaks[2]
+    );
 }
 
 /// From the start of the process to the moment its first POST is read.
@@ -50,25 +56,19 @@ fn first_request() -> Duration {
     after
 }
 
-/// Answers pages with 404 on a connection of their own until it closes; the time when a POST came instead.
-fn first_post(socket: &std::net::TcpStream) -> Option<Instant> {
-    use std::io::Write as _;
-    let mut reader = BufReader::new(socket);
-    let mut writer = socket;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-        if line.starts_with("POST /v1/") {
-            return Some(Instant::now());
-        }
-        while line != "\r\n" {
-            line.clear();
-            reader.read_line(&mut line).ok()?;
-        }
-        // Closing makes the client open another connection, which the loop above accepts.
-        writer.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok()?;
-        return None;
+/// The time when a completion request came on this connection. A page is answered with 404 and the connection closed,
+/// so that the client opens another for the next.
+fn first_post(socket: &TcpStream) -> Option<Instant> {
+    let mut lines = BufReader::new(socket).lines();
+    let first = lines.next()?.ok()?;
+    if first.starts_with("POST /v1/") {
+        return Some(Instant::now());
     }
+    lines.find(|line| line.as_ref().is_ok_and(String::is_empty));
+    let mut answer = socket;
+    // A client that is gone wants no page.
+    let _ = answer.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    None
 }
 
 /// Highest resident memory of a whole run at 64 streams, in KiB, as the system counts it.

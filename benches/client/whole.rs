@@ -26,7 +26,11 @@ pub(crate) fn run(server: &Server, plan: Plan) -> Duration {
     let cpu = cpu_time() - before;
     let pass = &ended.state.steps[0].passes[0];
     assert_eq!(pass.requests.len(), plan.requests);
-    assert!(pass.requests.iter().all(|r| r.accepted() && r.events as usize == plan.events), "{:?}", pass.requests[0]);
+    assert!(
+        pass.requests.iter().all(|r| r.accepted() && r.events as usize == plan.events),
+        "{:?}",
+        pass.requests[0]
+    );
     assert_eq!(pass.in_flight_peak, u32::try_from(plan.streams.min(plan.requests)).ok());
     cpu
 }

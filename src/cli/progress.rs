@@ -1,6 +1,6 @@
 //! The lines that a run without a screen prints on standard error.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
@@ -18,53 +18,68 @@ use crate::run::state::{PassState, State, StepState};
 /// Time between two lines of a running measurement.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Prints until the run's last line.
+/// Prints until the run's last line. What is printed is composed under the lock and written without it: a terminal
+/// that does not take it must not hold up the recorder.
 pub(super) async fn show(mut view: View) {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let state = Arc::clone(&view.state);
+    let locked = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = None;
     loop {
         tokio::select! {
-            line = view.lines.recv() => match line {
-                Some(line) => {
-                    let state = view.state.lock().unwrap_or_else(PoisonError::into_inner);
-                    event(&state, &line);
-                    if matches!(line.event, Event::RunEnded { .. }) {
-                        return;
-                    }
-                    ticks.reset();
+            line = view.lines.recv() => {
+                let Some(line) = line else { return };
+                let told = told(&locked(), &line);
+                if let Some(told) = told {
+                    say(&told);
                 }
-                None => return,
-            },
-            _ = ticks.tick() => tick(&view),
+                if matches!(line.event, Event::RunEnded { .. }) {
+                    return;
+                }
+                ticks.reset();
+            }
+            _ = ticks.tick() => {
+                let running = running(&locked(), &view);
+                // A line that says the same as the one before says nothing.
+                if let Some((counts, line)) = running.filter(|(counts, _)| last.as_ref() != Some(counts)) {
+                    say(&line);
+                    last = Some(counts);
+                }
+            }
         }
     }
 }
 
-fn event(state: &State, line: &Line) {
+/// What an event has to say to the person.
+fn told(state: &State, line: &Line) -> Option<String> {
     match &line.event {
         Event::EngineFound(engine) => {
             let name = engine.found.engine.as_deref().unwrap_or("an unknown engine");
-            let metrics = if engine.found.metrics.is_some() { "" } else { " · no metrics page: its own counts are n/a" };
-            say(&format!("{name} at {} · passes isolated by {}{metrics}", engine.base_url, engine.isolation.word()));
+            let metrics = match engine.found.metrics {
+                Some(_) => "",
+                None => " · no metrics page: its own counts are n/a",
+            };
+            let isolation = engine.isolation.word();
+            Some(format!("{name} at {} · passes isolated by {isolation}{metrics}", engine.base_url))
         }
-        Event::Caution { text } => say(&format!("caution: {text}")),
+        Event::Caution { text } => Some(format!("caution: {text}")),
         Event::PhaseStarted { id, phase: Phase::Measurement, requests } => {
-            if let Some(step) = state.steps.get(id.step) {
-                say(&format!("{} · pass {} · {requests} documents", heading(state, id.step, step), id.pass));
-            }
+            let step = state.steps.get(id.step)?;
+            Some(format!("{} · pass {} · {requests} documents", heading(state, id.step, step), id.pass))
         }
         Event::PassEnded { id, .. } => {
             let rows = row::rows(state);
-            if let Some(row) = rows.iter().find(|r| r.step_index == id.step && r.pass.number == id.pass) {
-                say(&format!("  {}", summary(row)));
-            }
+            let row = rows.iter().find(|row| row.step_index == id.step && row.pass.number == id.pass)?;
+            Some(format!("  {}", summary(row)))
         }
         Event::GateOpened { step } => {
-            let next = state.steps.get(step + 1).map_or("the end of the run", |step| step.step.label.as_str());
-            say(&format!("gate after step {} · next is {next} · {QUESTION}", step + 1));
+            let next = state.steps.get(step + 1);
+            let next = next.map_or("the end of the run", |step| step.step.label.as_str());
+            Some(format!("gate after step {} · next is {next} · {QUESTION}", step + 1))
         }
-        Event::RunEnded { end: RunEnd::Stopped } => say("stopped"),
-        _ => {}
+        Event::RunEnded { end: RunEnd::Stopped } => Some("stopped".to_owned()),
+        _ => None,
     }
 }
 
@@ -73,7 +88,8 @@ fn heading(state: &State, index: usize, step: &StepState) -> String {
 }
 
 fn summary(row: &Row<'_>) -> String {
-    let share = row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let share =
+        row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let rate = row.accepted_per_hour().map_or_else(|| "n/a".to_owned(), |rate| format!("{rate:.0}"));
     let first = row.first_token(50).value().map_or_else(|| "n/a".to_owned(), |s| format!("{s:.3} s"));
     format!(
@@ -94,27 +110,23 @@ fn failures(count: impl Fn(FailureReason) -> u64) -> String {
     if parts.is_empty() { String::new() } else { format!(" · failed: {}", parts.join(", ")) }
 }
 
-/// One line of a measurement that goes on: counts, rate and the time that is left.
-fn tick(view: &View) {
-    let state = view.state.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(pass) = state.steps.iter().rev().find_map(|step| step.passes.last()).filter(|pass| pass.end.is_none())
-    else {
-        return;
-    };
-    if pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
-        return;
+/// One line of a measurement that goes on: counts, rate and the time that is left; and the counts alone, to tell
+/// whether anything changed.
+fn running(state: &State, view: &View) -> Option<(String, String)> {
+    let pass = state.steps.iter().rev().find_map(|step| step.passes.last())?;
+    if pass.end.is_some() || pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
+        return None;
     }
-    let in_flight = view.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|live| live.counts().in_flight);
-    let in_flight = in_flight.map_or_else(String::new, |n| format!(" · {n} in flight"));
+    let live = view.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let in_flight = live.map_or_else(String::new, |live| format!(" · {} in flight", live.counts().in_flight));
     let accepted = pass.requests.iter().filter(|request| request.accepted()).count();
-    let failed =
-        failures(|reason| pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64);
-    say(&format!(
-        "  {}/{} ended · {accepted} accepted{in_flight}{failed}{}",
-        pass.requests.len(),
-        pass.planned,
-        left(&state, pass),
-    ));
+    let failed = failures(|reason| {
+        pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64
+    });
+    let ended = pass.requests.len();
+    let counts = format!("  {ended}/{} ended · {accepted} accepted{in_flight}{failed}", pass.planned);
+    let whole = format!("{counts}{}", left(state, pass));
+    Some((counts, whole))
 }
 
 /// Time left in this pass, from its own rate, and the passes that follow it.
@@ -123,8 +135,9 @@ fn left(state: &State, pass: &PassState) -> String {
         return String::new();
     };
     let elapsed = Stamp::now().since(begun).as_secs_f64();
-    let rest = (pass.planned - pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
-    let planned: u32 = state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
+    let rest = pass.planned.saturating_sub(pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
+    let planned: u32 =
+        state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
     let taken: usize = state.steps.iter().map(|step| step.passes.len()).sum();
     let more = (planned as usize).saturating_sub(taken);
     format!(" · about {rest:.0} s left in this pass, {more} more after it")

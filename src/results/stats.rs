@@ -54,7 +54,8 @@ impl Sample {
     /// A percentile by nearest rank: the smallest observed value that at least `percent` of the sample do not exceed.
     pub fn percentile(&self, percent: u8) -> Percentile {
         let n = self.0.len();
-        let needed = SMALLEST_SAMPLE.iter().find(|(p, _)| *p >= percent).map_or(usize::MAX, |(_, needed)| *needed);
+        let needed =
+            SMALLEST_SAMPLE.iter().find(|(p, _)| *p >= percent).map_or(usize::MAX, |(_, needed)| *needed);
         let rank = (n * usize::from(percent)).div_ceil(100).max(1);
         match self.0.get(rank - 1) {
             Some(value) if n >= needed => Percentile::Value(*value),
@@ -71,8 +72,11 @@ impl Sample {
     pub fn spread(&self) -> Option<Spread> {
         let (min, max) = (*self.0.first()?, *self.0.last()?);
         let middle = self.0.len() / 2;
-        let median =
-            if self.0.len() % 2 == 1 { self.0[middle] } else { f64::midpoint(self.0[middle - 1], self.0[middle]) };
+        let median = if self.0.len() % 2 == 1 {
+            self.0[middle]
+        } else {
+            f64::midpoint(self.0[middle - 1], self.0[middle])
+        };
         Some(Spread { min, median, max, n: self.0.len() })
     }
 }

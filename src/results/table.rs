@@ -13,10 +13,16 @@ pub fn text(state: &State, rows: &[Row<'_>], steps: &[StepSummary<'_>], width: O
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width.unwrap_or(120));
-    table.set_header(["step\npasses", "accepted %\nper hour", "first token s", "whole answer s", "verdict\nfailed"]);
+    table.set_header([
+        "step\npasses",
+        "accepted %\nper hour",
+        "first token s",
+        "whole answer s",
+        "verdict\nfailed",
+    ]);
     for step in steps {
         let share = step.spread(|row| row.accepted_share).map(|s| format!("{} %", shown(s, 100.0, 1)));
-        let rate = step.spread(|row| row.accepted_per_hour()).map(|s| format!("{} /h", shown(s, 1.0, 0)));
+        let rate = step.spread(Row::accepted_per_hour).map(|s| format!("{} /h", shown(s, 1.0, 0)));
         let first = |percent| step.spread(|row| row.first_token(percent).value());
         let whole = |percent| step.spread(|row| row.whole_answer.percentile(percent).value());
         table.add_row([
@@ -67,7 +73,8 @@ fn footing(state: &State, rows: &[Row<'_>]) -> String {
         "Over several passes: min · median · max. Failures are summed over passes. `aforo columns` defines each figure."
             .to_owned(),
     ];
-    let samples = rows.iter().filter(|row| row.status == PassStatus::Complete).map(|row| row.first_token.len());
+    let samples =
+        rows.iter().filter(|row| row.status == PassStatus::Complete).map(|row| row.first_token.len());
     if let Some(fewest) = samples.min()
         && fewest < 130
     {
@@ -84,12 +91,13 @@ fn footing(state: &State, rows: &[Row<'_>]) -> String {
 fn verdict(step: &StepSummary<'_>) -> String {
     let missed = step.rows().iter().any(|row| row.deadlines_kept() == Some(false));
     let deadline = if missed { ", deadline missed" } else { "" };
-    let hits = step.spread(|row| row.hit_rate()).map(|s| format!(" · cache hits {} %", shown(s, 100.0, 1)));
+    let hits = step.spread(Row::hit_rate).map(|s| format!(" · cache hits {} %", shown(s, 100.0, 1)));
     format!("{}{deadline}{}", step.standing.words(), hits.unwrap_or_default())
 }
 
 fn failures(step: &StepSummary<'_>) -> String {
-    let counts = FailureReason::ALL.map(|reason| (reason, step.rows().iter().map(|row| row.failed(reason)).sum::<u64>()));
+    let counts = FailureReason::ALL
+        .map(|reason| (reason, step.rows().iter().map(|row| row.failed(reason)).sum::<u64>()));
     let shown: Vec<_> =
         counts.iter().filter(|(_, n)| *n > 0).map(|(reason, n)| format!("{reason} {n}")).collect();
     if shown.is_empty() { "nothing failed".to_owned() } else { format!("failed: {}", shown.join(", ")) }

@@ -93,7 +93,8 @@ fn accounted(row: &Row, documents: usize) {
     let documents = documents as f64;
     assert_eq!(row["status"], "complete");
     assert_eq!(row["simulated"], "false");
-    let failed: f64 = row.keys().filter(|name| name.starts_with("failed_")).map(|name| number(row, name)).sum();
+    let failed: f64 =
+        row.keys().filter(|name| name.starts_with("failed_")).map(|name| number(row, name)).sum();
     for (column, expected) in [
         ("sent", documents),
         ("ids_recovered", documents),
@@ -109,7 +110,9 @@ fn accounted(row: &Row, documents: usize) {
 /// The client's counts and the engine's own are two witnesses of the same tokens; neither sees more requests than
 /// were sent.
 fn agrees_with_engine(row: &Row) {
-    for (client, engine) in [("tokens_in", "engine_prompt_tokens"), ("tokens_out", "engine_generation_tokens")] {
+    for (client, engine) in
+        [("tokens_in", "engine_prompt_tokens"), ("tokens_out", "engine_generation_tokens")]
+    {
         assert_eq!(row[client], row[engine], "{client} and {engine}");
     }
     let seen = number(row, "engine_running_peak") + number(row, "engine_waiting_peak");
@@ -128,7 +131,12 @@ fn tokens_are_the_engines(pass: &PassState) {
         let out = request.tokens.out.unwrap();
         // llama.cpp sends a token an event; a token that ends no character waits for the next.
         assert!(u64::from(request.events) <= out, "{} events of {out} tokens", request.events);
-        let times = [request.times.sent, request.times.first_event, request.times.first_token, request.times.last_token];
+        let times = [
+            request.times.sent,
+            request.times.first_event,
+            request.times.first_token,
+            request.times.last_token,
+        ];
         let times: Vec<_> = times.into_iter().map(Option::unwrap).collect();
         assert!(times.is_sorted(), "{times:?}");
     }
@@ -136,7 +144,12 @@ fn tokens_are_the_engines(pass: &PassState) {
 
 /// `aforo score` comes to the same verdict for each document.
 fn scored_again(protocol: &Path, outputs: &Path, pass: &PassState) {
-    let output = aforo(&["score", "--json", "--protocol"]).arg(protocol).arg("--outputs").arg(outputs).output().unwrap();
+    let output = aforo(&["score", "--json", "--protocol"])
+        .arg(protocol)
+        .arg("--outputs")
+        .arg(outputs)
+        .output()
+        .unwrap();
     let score: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let again: HashMap<&str, Verdict> = score["verdicts"]
         .as_array()

@@ -12,8 +12,8 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 fn write(path: &Path, lines: &[Value]) {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    std::fs::write(path, text).unwrap();
+    let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+    std::fs::write(path, lines.join("\n")).unwrap();
 }
 
 /// Copies some documents with their references.

@@ -100,13 +100,15 @@ impl<'a> Chunk<'a> {
 
     /// The content, when it is all that the chunk says.
     pub fn only_content(&self) -> Option<&str> {
-        let Self { choice: Some(choice), usage: None, timings: None, metrics: None, error: None, .. } = self else {
+        let Self { choice: Some(choice), usage: None, timings: None, metrics: None, error: None, .. } = self
+        else {
             return None;
         };
         let message = choice.delta.as_ref().or(choice.message.as_ref());
         let says_more = choice.finish().is_some()
             || self.is_error()
-            || message.is_some_and(|m| m.tool_calls.is_some() || m.refusal().is_some() || m.reasoning().is_some());
+            || message
+                .is_some_and(|m| m.tool_calls.is_some() || m.refusal().is_some() || m.reasoning().is_some());
         let content = choice.text().or_else(|| message.and_then(Message::content));
         content.filter(|_| !says_more)
     }

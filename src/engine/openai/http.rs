@@ -73,7 +73,9 @@ impl Head {
             all(name).next().map(|header| String::from_utf8_lossy(header.value.trim_ascii()).into_owned())
         };
         let listed = |name, word: &str| {
-            all(name).any(|h| h.value.split(|b| *b == b',').any(|v| v.trim_ascii().eq_ignore_ascii_case(word.as_bytes())))
+            all(name).any(|h| {
+                h.value.split(|b| *b == b',').any(|v| v.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+            })
         };
         let body = if matches!(status, 101 | 204 | 304) {
             Body::Length(0)
@@ -287,8 +289,13 @@ mod tests {
 
     #[test]
     fn lengths_that_disagree_or_are_no_numbers_are_refused() {
-        assert_eq!(body("content-length: 3\r\ncontent-length: 3\r\n", b"abcd", 1).unwrap(), (b"abc".to_vec(), true, 3));
-        for head in ["content-length: 3\r\ncontent-length: 4\r\n", "content-length: +3\r\n", "content-length: \r\n"] {
+        assert_eq!(
+            body("content-length: 3\r\ncontent-length: 3\r\n", b"abcd", 1).unwrap(),
+            (b"abc".to_vec(), true, 3)
+        );
+        for head in
+            ["content-length: 3\r\ncontent-length: 4\r\n", "content-length: +3\r\n", "content-length: \r\n"]
+        {
             assert!(body(head, b"", 0).is_err(), "{head}");
         }
     }
@@ -303,7 +310,11 @@ mod tests {
                 Some((head, rest)) => (head, [rest, bytes[cut..].to_vec()].concat()),
                 None => reader.push(&bytes[cut..]).unwrap().unwrap(),
             };
-            assert_eq!((head.status, head.keeps, rest.as_slice()), (200, false, b"rest".as_slice()), "cut at {cut}");
+            assert_eq!(
+                (head.status, head.keeps, rest.as_slice()),
+                (200, false, b"rest".as_slice()),
+                "cut at {cut}"
+            );
             assert_eq!(head.content_type.as_deref(), Some("text/event-stream"));
             assert!(head.body.ends_with_close());
         }
@@ -323,6 +334,6 @@ mod tests {
         for bytes in ["SSH-2.0-OpenSSH_9\r\n\r\n", "\u{16}\u{3}\u{1}", "HTTP/1.1 2x0 OK\r\n\r\n"] {
             assert!(HeadReader::default().push(bytes.as_bytes()).is_err(), "{bytes:?}");
         }
-        assert!(HeadReader::default().push(&vec![b'\n'; 10]).unwrap().is_none(), "empty lines may come before");
+        assert!(HeadReader::default().push(&[b'\n'; 10]).unwrap().is_none(), "empty lines may come before");
     }
 }

@@ -36,7 +36,9 @@ impl Mold {
         let content = event.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
         // Without a quote, a backslash or a control character it is one JSON string, and what it says is itself.
         let plain = content.iter().all(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f));
-        (plain && !content.is_empty()).then_some(content).and_then(|content| std::str::from_utf8(content).ok())
+        (plain && !content.is_empty())
+            .then_some(content)
+            .and_then(|content| std::str::from_utf8(content).ok())
     }
 }
 

@@ -55,7 +55,8 @@ enum Form {
 
 impl Form {
     fn of(head: &Head) -> Self {
-        let is = |value: &str, kind: &str| value.get(..kind.len()).is_some_and(|s| s.eq_ignore_ascii_case(kind));
+        let is =
+            |value: &str, kind: &str| value.get(..kind.len()).is_some_and(|s| s.eq_ignore_ascii_case(kind));
         match head.content_type.as_deref() {
             _ if head.status != 200 => Self::ErrorPage,
             // A body without a type is taken for the stream that was asked for.
@@ -154,7 +155,9 @@ async fn read_page(connection: &mut Connection, limit: usize, page: &mut Vec<u8>
             is_over |= bytes.len() > room;
         });
         match more.await {
-            _ if is_over => return Some((FailureReason::Engine, format!("answered with more than {limit} bytes"))),
+            _ if is_over => {
+                return Some((FailureReason::Engine, format!("answered with more than {limit} bytes")));
+            }
             Ok(true) => {}
             Ok(false) => return None,
             Err(error) => return Some(told(&error)),
