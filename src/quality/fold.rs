@@ -14,8 +14,10 @@ pub(super) struct Folding {
 impl Folding {
     /// The text with the ignored differences removed. Two encodings of the same letters are always made one.
     pub(super) fn apply(self, text: &str) -> String {
-        let mut folded: String = text.nfc().collect();
-        if self.accents {
+        // ASCII has one encoding and no accents; normalising it anyway would be most of what a comparison costs.
+        let is_ascii = text.is_ascii();
+        let mut folded: String = if is_ascii { text.to_owned() } else { text.nfc().collect() };
+        if self.accents && !is_ascii {
             folded = folded.nfd().filter(|c| !is_combining_mark(*c)).collect::<String>().nfc().collect();
             folded = folded.chars().fold(String::with_capacity(folded.len()), plain_letter);
         }
