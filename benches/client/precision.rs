@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use aforo::engine::simulated::{Answers, SimulatedEngine};
 use aforo::protocol::{EngineKind, read};
 use aforo::run::gate::Gate;
-use aforo::run::runner::Prepare;
+use aforo::run::prepare::Prepare;
 use serde_json::{Map, Value};
 
 use super::whole::write_protocol;

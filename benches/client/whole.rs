@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use aforo::protocol::read;
 use aforo::run::gate::Gate;
-use aforo::run::runner::{Ended, Prepare};
+use aforo::run::prepare::Prepare;
+use aforo::run::runner::Ended;
 use tempfile::TempDir;
 
 use super::cpu_time;

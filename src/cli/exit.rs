@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use color_eyre::eyre::Report;
 
 use super::run::say;
-use crate::run::runner::RunError;
+use crate::run::error::RunError;
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,10 +13,12 @@ use super::{OutputArgs, ProtocolArgs, RunArgs, ask, keep, log, progress};
 use crate::protocol::{Frozen, Override, Problem, ReadError, read};
 use crate::results::step::StepSummary;
 use crate::results::{export, row, step, table};
+use crate::run::error::RunError;
 use crate::run::event::RunEnd;
 use crate::run::folder::FolderError;
 use crate::run::gate::Gate;
-use crate::run::runner::{Prepare, RunError, Runner};
+use crate::run::prepare::Prepare;
+use crate::run::runner::Runner;
 use crate::run::state::State;
 
 /// Whether a run asks between its steps.

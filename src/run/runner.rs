@@ -7,148 +7,27 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, watch};
 
+use super::error::RunError;
 use super::event::{Choice, EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted, SCHEMA};
-use super::folder::{FolderError, RunFolder};
+use super::folder::RunFolder;
 use super::gate::Gate;
 use super::machine::Machine;
-use super::plan::{self, Step};
-use super::recorder::{RecordError, Recorder};
+use super::prepare::Prepare;
+use super::recorder::Recorder;
 use super::scrape::Scrape;
 use super::state::State;
-use crate::engine::openai::{Dialer, Endpoint, EndpointError, Isolation, Limits, Prepared, RequestForm};
-use crate::engine::pages::{PageError, Pages};
-use crate::engine::simulated::{Answers, SimulatedEngine, StartError};
-use crate::measure::{Live, Load, LoadError, OpenFilesError, Phase, PhaseEnd, Work, raise_open_files};
-use crate::protocol::corpus::{Corpus, CorpusErrors};
-use crate::protocol::{Api, EngineKind, Fingerprint, Frozen, Problem, Protocol, fingerprint};
+use crate::engine::openai::{Dialer, Endpoint, Isolation, Limits, RequestForm};
+use crate::engine::pages::Pages;
+use crate::engine::simulated::{Answers, SimulatedEngine};
+use crate::measure::{Live, Load, Phase, PhaseEnd, Work};
+use crate::protocol::{Api, EngineKind, Problem};
 use crate::quality::Verdict;
-
-/// A protocol with its corpus, checked and ready to be run.
-#[derive(Debug)]
-pub struct Prepare {
-    frozen: Frozen,
-    corpus: Arc<Corpus>,
-    documents: Arc<[Prepared]>,
-    fingerprint: Fingerprint,
-    steps: Vec<Step>,
-}
-
-/// Why a run could not begin or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The corpus is not what the protocol needs.
-    #[error(transparent)]
-    Corpus(#[from] CorpusErrors),
-    /// A file of a document cannot be read.
-    #[error("{0}")]
-    Document(std::io::Error),
-    /// Too few open files.
-    #[error(transparent)]
-    OpenFiles(#[from] OpenFilesError),
-    /// The URL or the key.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    /// The run folder.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The run folder, later.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The load thread.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The simulated engine.
-    #[error(transparent)]
-    Simulated(#[from] StartError),
-    /// The server does not answer.
-    #[error("{0}; {advice}", advice = advice(.0))]
-    Engine(#[from] PageError),
-    /// The probe failed.
-    #[error("the engine did not answer the probe request ({reason}): {detail}{listed}")]
-    Probe {
-        /// The reason's word.
-        reason: String,
-        /// What came back.
-        detail: String,
-        /// The models that the server lists, when it lists any.
-        listed: String,
-    },
-}
 
 /// A caution of the protocol without its place, which is one in the file that the person wrote and not in the copy.
 fn about(caution: &Problem) -> String {
     let Problem { key, message, allowed, .. } = caution;
     let allowed = if allowed.is_empty() { String::new() } else { format!("; allowed: {allowed}") };
     if key.is_empty() { format!("{message}{allowed}") } else { format!("{key} {message}{allowed}") }
-}
-
-/// What a person can do about a page that could not be had.
-fn advice(error: &PageError) -> &'static str {
-    match error {
-        PageError::Unreachable { .. } => "no engine answers there: start it, or correct engine.base_url",
-        PageError::Status { status: 401 | 403, .. } => {
-            "the engine asks for a key: name its variable in engine.api_key_env"
-        }
-        PageError::Status { .. } => {
-            "is engine.base_url the address of an OpenAI-compatible API, with its /v1?"
-        }
-    }
-}
-
-impl RunError {
-    /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
-    pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Corpus(_) | Self::Document(_) | Self::Endpoint(_))
-    }
-}
-
-impl Prepare {
-    /// Loads the corpus, reads images, and makes sure that the steps can be taken on this machine.
-    pub fn new(frozen: Frozen) -> Result<Self, RunError> {
-        if let EngineKind::OpenAi(server) = &frozen.protocol.engine.kind {
-            // A key that is not there is known before a folder is made.
-            Endpoint::new(server)?;
-        }
-        let corpus = frozen.protocol.load_corpus()?;
-        let fingerprint = fingerprint(&frozen.protocol, &corpus);
-        let documents =
-            corpus.documents.iter().enumerate().map(|(index, document)| Prepared::new(index, document));
-        let documents = documents.collect::<Result<_, _>>().map_err(RunError::Document)?;
-        let steps = plan::steps(&frozen.protocol);
-        raise_open_files(plan::highest_concurrency(&steps))?;
-        Ok(Self { frozen, corpus: Arc::new(corpus), documents, fingerprint, steps })
-    }
-
-    /// The checked protocol.
-    pub fn protocol(&self) -> &Protocol {
-        &self.frozen.protocol
-    }
-
-    /// The corpus.
-    pub fn corpus(&self) -> &Corpus {
-        &self.corpus
-    }
-
-    /// Makes the run folder and writes what is known before anything is measured.
-    pub fn open(self, runs: &Path) -> Result<Runner, RunError> {
-        let folder = RunFolder::create(runs, &self.frozen.protocol.name, Timestamp::now())?;
-        folder.write("protocol.toml", self.frozen.source.as_bytes())?;
-        folder.write_json("machine.json", &Machine::look())?;
-        let (notices, lines) = mpsc::unbounded_channel();
-        let rule = self.frozen.protocol.quality.clone();
-        let recorder = Recorder::start(&folder, rule, Arc::clone(&self.corpus), notices)?;
-        let (stop, stopped) = watch::channel(false);
-        let live = Arc::new(Mutex::new(None));
-        Ok(Runner {
-            prepared: self,
-            folder,
-            recorder,
-            lines: Some(lines),
-            stop: Arc::new(stop),
-            stopped,
-            live,
-        })
-    }
 }
 
 /// A run that is about to be taken.
@@ -201,6 +80,20 @@ enum Flow {
 }
 
 impl Runner {
+    /// A run in a folder of its own under `runs`, in which all is written that is known so far.
+    pub(super) fn new(prepared: Prepare, runs: &Path) -> Result<Self, RunError> {
+        let Prepare { frozen, corpus, .. } = &prepared;
+        let folder = RunFolder::create(runs, &frozen.protocol.name, Timestamp::now())?;
+        folder.write("protocol.toml", frozen.source.as_bytes())?;
+        folder.write_json("machine.json", &Machine::look())?;
+        let (notices, lines) = mpsc::unbounded_channel();
+        let recorder =
+            Recorder::start(&folder, frozen.protocol.quality.clone(), Arc::clone(corpus), notices)?;
+        let (stop, stopped) = watch::channel(false);
+        let (lines, stop, live) = (Some(lines), Arc::new(stop), Arc::default());
+        Ok(Self { prepared, folder, recorder, lines, stop, stopped, live })
+    }
+
     /// The run folder.
     pub fn folder(&self) -> &RunFolder {
         &self.folder

@@ -1,0 +1,71 @@
+//! Why a run could not begin or go on.
+
+use super::folder::FolderError;
+use super::recorder::RecordError;
+use crate::engine::openai::EndpointError;
+use crate::engine::pages::PageError;
+use crate::engine::simulated::StartError;
+use crate::measure::{LoadError, OpenFilesError};
+use crate::protocol::corpus::CorpusErrors;
+
+/// Why a run could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The corpus is not what the protocol needs.
+    #[error(transparent)]
+    Corpus(#[from] CorpusErrors),
+    /// A file of a document cannot be read.
+    #[error("{0}")]
+    Document(std::io::Error),
+    /// Too few open files.
+    #[error(transparent)]
+    OpenFiles(#[from] OpenFilesError),
+    /// The URL or the key.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The run folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The run folder, later.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The load thread.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The simulated engine.
+    #[error(transparent)]
+    Simulated(#[from] StartError),
+    /// The server does not answer.
+    #[error("{0}; {advice}", advice = advice(.0))]
+    Engine(#[from] PageError),
+    /// The probe failed.
+    #[error("the engine did not answer the probe request ({reason}): {detail}{listed}")]
+    Probe {
+        /// The reason's word.
+        reason: String,
+        /// What came back.
+        detail: String,
+        /// The models that the server lists, when it lists any.
+        listed: String,
+    },
+}
+
+/// What a person can do about a page that could not be had.
+fn advice(error: &PageError) -> &'static str {
+    match error {
+        PageError::Unreachable { .. } => "no engine answers there: start it, or correct engine.base_url",
+        PageError::Status { status: 401 | 403, .. } => {
+            "the engine asks for a key: name its variable in engine.api_key_env"
+        }
+        PageError::Status { .. } => {
+            "is engine.base_url the address of an OpenAI-compatible API, with its /v1?"
+        }
+    }
+}
+
+impl RunError {
+    /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
+    pub fn is_wrong_use(&self) -> bool {
+        matches!(self, Self::Corpus(_) | Self::Document(_) | Self::Endpoint(_))
+    }
+}
