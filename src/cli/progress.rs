@@ -11,6 +11,7 @@ use crate::engine::Stamp;
 use crate::measure::Phase;
 use crate::protocol::FailureReason;
 use crate::results::row::{self, Row};
+use crate::results::table::grouped;
 use crate::run::event::{Event, Line, RunEnd};
 use crate::run::runner::View;
 use crate::run::state::{PassState, State, StepState};
@@ -76,7 +77,7 @@ fn told(state: &State, line: &Line) -> Option<String> {
         Event::GateOpened { step } => {
             let next = state.steps.get(step + 1);
             let next = next.map_or("the end of the run", |step| step.step.label.as_str());
-            Some(format!("gate after step {} · next is {next} · {QUESTION}", step + 1))
+            Some(format!("gate after step {} · next is {next}\n  {QUESTION}", step + 1))
         }
         Event::RunEnded { end: RunEnd::Stopped } => Some("stopped".to_owned()),
         _ => None,
@@ -90,7 +91,8 @@ fn heading(state: &State, index: usize, step: &StepState) -> String {
 fn summary(row: &Row<'_>) -> String {
     let share =
         row.accepted_share.map_or_else(|| "n/a".to_owned(), |share| format!("{:.1} %", share * 100.0));
-    let rate = row.accepted_per_hour().map_or_else(|| "n/a".to_owned(), |rate| format!("{rate:.0}"));
+    let rate =
+        row.accepted_per_hour().map_or_else(|| "n/a".to_owned(), |rate| grouped(&format!("{rate:.0}")));
     let first = row.first_token(50).value().map_or_else(|| "n/a".to_owned(), |s| format!("{s:.3} s"));
     format!(
         "{} · accepted {} of {} ({share}) · {rate} accepted per hour · first token p50 {first}{}",

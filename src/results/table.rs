@@ -105,7 +105,39 @@ fn failures(step: &StepSummary<'_>) -> String {
 
 /// One value when there is one pass or no spread; `min · median · max` otherwise.
 fn shown(spread: Spread, factor: f64, decimals: usize) -> String {
-    let [min, median, max] =
-        [spread.min, spread.median, spread.max].map(|value| format!("{:.decimals$}", value * factor));
+    let [min, median, max] = [spread.min, spread.median, spread.max]
+        .map(|value| grouped(&format!("{:.decimals$}", value * factor)));
     if min == max { median } else { format!("{min} · {median} · {max}") }
+}
+
+/// A number with its thousands set apart by spaces.
+pub fn grouped(number: &str) -> String {
+    let whole = number.find('.').unwrap_or(number.len());
+    let mut grouped = String::with_capacity(number.len() + whole / 3);
+    for (at, digit) in number.char_indices() {
+        let left = whole.saturating_sub(at);
+        if at > 0 && left > 0 && left % 3 == 0 && grouped.ends_with(|c: char| c.is_ascii_digit()) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn thousands_are_set_apart_and_nothing_else() {
+        for (number, shown) in [
+            ("0", "0"),
+            ("999", "999"),
+            ("1000", "1 000"),
+            ("1234567.125", "1 234 567.125"),
+            ("-100000", "-100 000"),
+        ] {
+            assert_eq!(grouped(number), shown);
+        }
+    }
 }
