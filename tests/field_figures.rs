@@ -196,7 +196,7 @@ fn with_hits(isolation: Isolation, hits: f64) -> State {
         base_url: "http://127.0.0.1:9/v1".to_owned(),
         found: Found::default(),
         isolation,
-        shared_prompt_share: 0.1,
+        shared_prompt_share: Some(0.1),
     };
     let mut events = vec![
         Event::RunStarted(Box::new(started(4, 1))),

@@ -89,7 +89,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
 fn f28_connections_are_opened_before_the_measurement_and_kept() {
     let (url, opened) = counting(&stub::start(well));
     let place = Workplace::with_server(20, &url);
-    place.run(&["baseline.concurrency=4", "measure.repetitions=3", "measure.warm_up.documents=4"]).expect(0);
+    place.run(&["baseline.concurrency=4", "measure.repetitions=3", "measure.warm_up.documents=3"]).expect(0);
     let rows = place.run_folder().csv();
     assert_eq!(rows.len(), 3);
     for row in &rows {

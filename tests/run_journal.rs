@@ -165,7 +165,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         base_url,
         found: Found { simulated: true, ..Found::default() },
         isolation: Isolation::NonceLine,
-        shared_prompt_share: share,
+        shared_prompt_share: Some(share),
     });
     prop_oneof![
         (0_usize..5, 0_usize..5).prop_map(|(d, s)| Event::RunStarted(Box::new(started(d, s)))),

@@ -15,8 +15,14 @@ pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
     let steps = plan::steps(&frozen.protocol);
     run::show_cautions(&args.protocol, &frozen);
     let passes: u64 = steps.iter().map(|step| u64::from(step.repetitions)).sum();
-    let warm_up = frozen.protocol.measure.warm_up_documents(corpus.documents.len());
-    let requests = passes * (corpus.documents.len() + warm_up) as u64;
+    let documents = corpus.documents.len();
+    let requests: u64 = steps
+        .iter()
+        .map(|step| {
+            let warm_up = frozen.protocol.measure.warm_up_at(step.setting.concurrency, documents);
+            u64::from(step.repetitions) * (documents + warm_up) as u64
+        })
+        .sum();
     let mut text = format!(
         "{} is good: {} documents, {} steps, {passes} passes, {requests} requests with warm-up\nfingerprint {fingerprint}\n",
         frozen.protocol.name,

@@ -138,9 +138,18 @@ fn left(state: &State, pass: &PassState) -> String {
     };
     let elapsed = Stamp::now().since(begun).as_secs_f64();
     let rest = pass.planned.saturating_sub(pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
-    let planned: u32 =
-        state.steps.iter().filter(|step| !step.skipped).map(|step| step.step.repetitions).sum();
-    let taken: usize = state.steps.iter().map(|step| step.passes.len()).sum();
-    let more = (planned as usize).saturating_sub(taken);
+    let more = passes_left(state);
     format!(" · about {rest:.0} s left in this pass, {more} more after it")
+}
+
+/// Passes that follow the running one: the rest of its step's round, and the steps after it.
+fn passes_left(state: &State) -> usize {
+    let begun = state.steps.iter().rposition(|step| !step.passes.is_empty());
+    let left =
+        state.steps.iter().enumerate().skip(begun.unwrap_or_default()).filter(|(_, step)| !step.skipped);
+    left.map(|(index, step)| {
+        let round = step.step.repetitions as usize;
+        if Some(index) == begun { (round - step.passes.len() % round) % round } else { round }
+    })
+    .sum()
 }

@@ -8,12 +8,16 @@ use reqwest::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Stamp;
 use super::metrics::{Dialect, Reading};
 use super::openai::{AGENT, Endpoint, Isolation, short};
 use crate::protocol::PrefixCache;
 
 /// A page that has not come by then is not waited for.
 const PAGE_LIMIT: Duration = Duration::from_secs(5);
+/// A cache that cannot be emptied within this is not going to be.
+const RESET_LIMIT: Duration = Duration::from_secs(2);
+const RESET_STEP: Duration = Duration::from_millis(50);
 /// Largest page that is read, in bytes.
 const PAGE_SIZE: usize = 32 * 1024 * 1024;
 
@@ -145,30 +149,37 @@ impl Pages {
     }
 
     /// How passes are isolated on this engine, given what was found. A cache that can be emptied over HTTP is asked
-    /// once, now.
+    /// once, now; a server that is not known to have one may answer anything with success.
     pub async fn isolation(&self, wanted: PrefixCache, found: &Found) -> Isolation {
         if wanted == PrefixCache::AsIs {
             return Isolation::None;
         }
-        match found.metrics.as_ref().map(|m| m.dialect) {
-            Some(Dialect::Vllm) => Isolation::CacheSalt,
-            Some(Dialect::LlamaCpp) => Isolation::CachePromptOff,
-            Some(Dialect::Sglang) | None => {
-                match found.models.iter().flatten().find_map(|m| m.owned_by.as_deref()) {
-                    Some("vllm" | "aforo") => Isolation::CacheSalt,
-                    Some("llamacpp") => Isolation::CachePromptOff,
-                    _ if self.reset_prefix_cache().await.is_ok() => Isolation::Reset,
-                    _ => Isolation::NonceLine,
-                }
+        let owner = found.models.iter().flatten().find_map(|model| model.owned_by.as_deref());
+        match (found.metrics.as_ref().map(|page| page.dialect), owner) {
+            (Some(Dialect::Vllm), _) | (None, Some("vllm" | "aforo")) => Isolation::CacheSalt,
+            (Some(Dialect::LlamaCpp), _) | (None, Some("llamacpp")) => Isolation::CachePromptOff,
+            (Some(Dialect::Sglang), _) | (None, Some("sglang"))
+                if self.reset_prefix_cache().await.is_ok() =>
+            {
+                Isolation::Reset
             }
+            _ => Isolation::NonceLine,
         }
     }
 
-    /// Empties the engine's prefix cache: `SGLang`'s `/flush_cache`, else vLLM's `/reset_prefix_cache`.
+    /// Empties `SGLang`'s prefix cache. It refuses while a request is still on its way out, so it is asked again for
+    /// a while.
     pub async fn reset_prefix_cache(&self) -> Result<(), PageError> {
-        let root = self.endpoint.root_url();
-        let flushed = self.post(&format!("{root}/flush_cache")).await;
-        if flushed.is_ok() { flushed } else { self.post(&format!("{root}/reset_prefix_cache")).await }
+        let url = format!("{}/flush_cache", self.endpoint.root_url());
+        let begun = Stamp::now();
+        loop {
+            match self.post(&url).await {
+                Err(PageError::Status { .. }) if Stamp::now().since(begun) < RESET_LIMIT => {
+                    tokio::time::sleep(RESET_STEP).await;
+                }
+                answered => return answered,
+            }
+        }
     }
 
     async fn post(&self, url: &str) -> Result<(), PageError> {

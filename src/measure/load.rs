@@ -168,16 +168,20 @@ async fn take_phase(
 ) -> Vec<Slot> {
     let Order { work, sink, done } = order;
     let places = usize::try_from(work.concurrency).unwrap_or(usize::MAX).min(work.count.max(1));
-    slots.truncate(places);
-    slots.resize_with(places, || Slot::new(dialer.clone()));
+    // A short phase does not close what the next one needs.
+    slots.truncate(usize::try_from(work.concurrency).unwrap_or(usize::MAX));
+    slots.resize_with(places.max(slots.len()), || Slot::new(dialer.clone()));
     let ahead = slots.into_iter().map(|slot| connect(slot, work.limits.whole, stop.clone()));
     // Without `done` whoever waits learns that the phase is not whole: a slot that ended unexpectedly may have taken a
     // document with it.
     let Ok(slots) = all(ahead).await else { return Vec::new() };
-    let phase = Rc::new(PhaseState { work, next: Cell::new(0), live: Arc::clone(live), sink });
+    let phase =
+        Rc::new(PhaseState { work, next: Cell::new(0), cut: Cell::new(false), live: Arc::clone(live), sink });
     let busy = slots.into_iter().map(|slot| keep_busy(Rc::clone(&phase), slot, stop.clone()));
     let Ok(kept) = all(busy).await else { return Vec::new() };
-    let end = if *stop.borrow() { PhaseEnd::Stopped } else { PhaseEnd::Complete };
+    // A stop that comes when the last answer is in takes nothing from the phase.
+    let whole = phase.next.get() >= phase.work.count && !phase.cut.get();
+    let end = if whole || !*stop.borrow() { PhaseEnd::Complete } else { PhaseEnd::Stopped };
     // A receiver that is gone has stopped waiting for the phase; nothing depends on it any more.
     let _ = done.send(end);
     kept
@@ -218,6 +222,8 @@ async fn connect(mut slot: Slot, limit: Duration, mut stop: watch::Receiver<bool
 struct PhaseState {
     work: Work,
     next: Cell<usize>,
+    /// Set when a request was cancelled.
+    cut: Cell<bool>,
     live: Arc<Live>,
     sink: Sink,
 }
@@ -248,6 +254,7 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
         };
         phase.live.end();
         let ended = Stamp::now();
+        phase.cut.set(phase.cut.get() || cancelled);
         let capture = Capture {
             index: document.index,
             phase: phase.work.phase,

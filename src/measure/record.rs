@@ -243,9 +243,10 @@ impl RequestRecord {
         Some(self.times.last_token?.since(self.times.sent?))
     }
 
-    /// `sent − scheduled`.
+    /// `sent − scheduled`, without the time that opening a connection took.
     pub fn client_wait(&self) -> Option<Duration> {
-        Some(self.times.sent?.since(self.times.scheduled))
+        let opening = self.connected_in_s.map_or(Duration::ZERO, Duration::from_secs_f64);
+        Some(self.times.sent?.since(self.times.scheduled).saturating_sub(opening))
     }
 
     /// `(last_token − first_token) / (output tokens − tokens of the first event)`, in seconds. Where the engine does

@@ -200,7 +200,16 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Documents sent as warm-up before each pass over a corpus of that many.
+    /// Documents sent as warm-up before each pass of a step. Where the file does not say how many, there are at least
+    /// as many as are in flight, so that the first full batch is not part of the measurement.
+    pub fn warm_up_at(&self, concurrency: u32, corpus: usize) -> usize {
+        match self.warm_up {
+            WarmUp::Documents(documents) => documents,
+            WarmUp::Usual => WarmUp::USUAL.max(usize::try_from(concurrency).unwrap_or(corpus)).min(corpus),
+        }
+    }
+
+    /// Documents sent as warm-up before each pass over a corpus of that many, one request at a time.
     pub fn warm_up_documents(&self, corpus: usize) -> usize {
         match self.warm_up {
             WarmUp::Documents(documents) => documents,

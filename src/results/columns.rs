@@ -222,17 +222,21 @@ pub static COLUMNS: &[Column] = &[
         "client_wait_p99_s",
         "s",
         "client",
-        "99th percentile of sent minus scheduled: what the client itself added before sending.",
+        "99th percentile of sent minus scheduled, without opening connections: what the client itself added before sending.",
         |r| { r.client_wait.percentile(99).into() }
     ),
-    column!("client_wait_max_s", "s", "client", "Largest sent minus scheduled.", |r| {
-        Cell::number(r.client_wait.spread().map(|s| s.max), "nothing was sent")
-    }),
+    column!(
+        "client_wait_max_s",
+        "s",
+        "client",
+        "Largest sent minus scheduled, without opening connections.",
+        |r| { Cell::number(r.client_wait.spread().map(|s| s.max), "nothing was sent") }
+    ),
     column!(
         "deadlines_kept",
         "",
         "protocol",
-        "Whether every deadline of [objective] was kept; empty without deadlines or where the sample is too small.",
+        "Whether every deadline of [objective] was kept, a request without an answer having missed it; empty without deadlines or where the sample is too small.",
         |r| { r.deadlines_kept().map_or(Cell::Missing("no deadline, or n too small"), Cell::Flag) }
     ),
     column!("tokens_in", "tokens", "engine", "Prompt tokens over all answers, cached ones included.", |r| {
@@ -267,7 +271,7 @@ pub static COLUMNS: &[Column] = &[
         "in_flight_peak",
         "requests",
         "client",
-        "Highest number of requests in flight, counted at the connections.",
+        "Highest number of requests begun and not ended, counted where each has its own connection.",
         |r| { Cell::count(r.pass.in_flight_peak.map(u64::from), NOT_OVER) }
     ),
     column!(

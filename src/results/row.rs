@@ -131,15 +131,8 @@ impl<'s> Row<'s> {
         let first_token = seconds(RequestRecord::time_to_first_token);
         let whole_answer = seconds(RequestRecord::whole_answer);
         let deadlines = state.started.iter().flat_map(|started| &started.deadlines);
-        let deadlines = deadlines.map(|deadline| {
-            let sample = match deadline.figure {
-                DeadlineFigure::FirstToken => &first_token,
-                DeadlineFigure::WholeAnswer => &whole_answer,
-            };
-            let reached = sample.percentile(deadline.percentile).value();
-            let kept = reached.map(|seconds| seconds <= deadline.limit.as_secs_f64());
-            KeptDeadline { deadline: deadline.clone(), kept }
-        });
+        let deadlines = deadlines
+            .map(|deadline| KeptDeadline { deadline: deadline.clone(), kept: kept(deadline, requests) });
         let mut row = Self {
             started: state.started.as_ref(),
             step_index,
@@ -242,6 +235,19 @@ impl<'s> Row<'s> {
         }
         self.deadlines.iter().all(|deadline| deadline.kept == Some(true)).then_some(true)
     }
+}
+
+/// Whether a deadline was kept, over all requests: one without an answer has missed every deadline.
+fn kept(deadline: &Deadline, requests: &[RequestRecord]) -> Option<bool> {
+    let time = |request: &RequestRecord| {
+        let time = match deadline.figure {
+            DeadlineFigure::FirstToken => request.time_to_first_token(),
+            DeadlineFigure::WholeAnswer => request.whole_answer(),
+        };
+        time.filter(|_| request.answered()).map_or(f64::MAX, |time| time.as_secs_f64())
+    };
+    let reached = requests.iter().map(time).collect::<Sample>().percentile(deadline.percentile).value();
+    reached.map(|seconds| seconds <= deadline.limit.as_secs_f64())
 }
 
 /// Last `end` − first `sent` of the measurement.

@@ -63,7 +63,12 @@ fn failed(value: &Value, choice: &Value) -> Option<RequestFailure> {
     let status = response["status_code"].as_u64().map(|status| u16::try_from(status).unwrap_or(u16::MAX));
     let error = value.get("error").filter(|error| !error.is_null());
     if error.is_none() && status.is_none_or(|status| (200..=299).contains(&status)) && choice.is_object() {
-        return None;
+        // As in a run: an engine that gave an answer up has not given one.
+        let gave_up = choice["finish_reason"].as_str().filter(|reason| matches!(*reason, "abort" | "error"));
+        return gave_up.map(|reason| RequestFailure {
+            reason: FailureReason::Engine,
+            text: format!("the engine gave the answer up: finish reason {reason}"),
+        });
     }
     if let Some(own) = error.and_then(own_failure) {
         return Some(own);

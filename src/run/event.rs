@@ -165,9 +165,9 @@ pub struct EngineFound {
     pub found: Found,
     /// How passes are isolated.
     pub isolation: Isolation,
-    /// Largest prefix-cache hit rate that a pass can have by itself: the share of an average prompt, by bytes, that
-    /// precedes the document.
-    pub shared_prompt_share: f64,
+    /// Largest prefix-cache hit rate that a pass can have by itself: the share of all prompts, by bytes, that some other
+    /// prompt of the pass begins with too. `None` with images, whose tokens no bytes tell.
+    pub shared_prompt_share: Option<f64>,
 }
 
 /// How a pass ended.
@@ -215,7 +215,7 @@ impl Choice {
 pub enum Who {
     /// A person at a gate.
     Person,
-    /// A rule of the run (`--auto`).
+    /// A rule of the run: nobody was left to decide.
     Rule,
 }
 

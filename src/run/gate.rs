@@ -23,15 +23,14 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// Waits for a decision, without limit.
-    pub async fn decide(&mut self) -> (Who, Decision) {
-        let rule = |choice, reason: &str| (Who::Rule, Decision { choice, reason: reason.to_owned() });
-        match self {
-            Self::Open => rule(Choice::Next, ""),
-            Self::Asks(decisions) => match decisions.recv().await {
-                Some(decision) => (Who::Person, decision),
-                None => rule(Choice::Stop, "nobody is left to decide"),
-            },
-        }
+    /// Waits for a decision, without limit; `None` when the gate is open and nothing is decided.
+    pub async fn decide(&mut self) -> Option<(Who, Decision)> {
+        let Self::Asks(decisions) = self else { return None };
+        Some(match decisions.recv().await {
+            Some(decision) => (Who::Person, decision),
+            None => {
+                (Who::Rule, Decision { choice: Choice::Stop, reason: "nobody is left to decide".to_owned() })
+            }
+        })
     }
 }

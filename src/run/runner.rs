@@ -256,6 +256,9 @@ impl Runner {
         let first = u32::try_from(taken).unwrap_or(u32::MAX).saturating_add(1);
         for number in first..first.saturating_add(self.prepared.steps[step].repetitions) {
             let id = PassId { step, pass: number };
+            if *self.stopped.borrow() {
+                return Ok(Flow::Stop);
+            }
             if self.take_pass(ready, id).await? == PhaseEnd::Stopped {
                 return Ok(Flow::Stop);
             }
@@ -267,7 +270,7 @@ impl Runner {
         self.recorder.append(Event::PassStarted { id, pass_key: self.pass_key(id, Phase::Measurement) })?;
         let concurrency = self.prepared.steps[id.step].setting.concurrency;
         let documents = self.prepared.documents.len();
-        let warm_up = self.prepared.frozen.protocol.measure.warm_up_documents(documents);
+        let warm_up = self.prepared.frozen.protocol.measure.warm_up_at(concurrency, documents);
         let mut end = PhaseEnd::Complete;
         for (phase, count) in [(Phase::WarmUp, warm_up), (Phase::Measurement, documents)] {
             if count > 0 && end == PhaseEnd::Complete {
@@ -333,7 +336,24 @@ impl Runner {
             engine,
         })?;
         self.recorder.sync().await?;
+        if phase == Phase::Measurement {
+            self.account(id, counts.sent)?;
+        }
         Ok(end)
+    }
+
+    /// The load's own count is another witness of what was recorded: a request that is in no total would show here.
+    fn account(&self, id: PassId, sent: u64) -> Result<(), RunError> {
+        let recorded = self.recorder.state().pass(id).map_or(0, |pass| pass.requests.len() as u64);
+        if recorded != sent {
+            let text = format!(
+                "{sent} requests were sent in step {} pass {} and {recorded} are recorded: do not use this pass",
+                id.step + 1,
+                id.pass
+            );
+            self.recorder.append(Event::Caution { text })?;
+        }
+        Ok(())
     }
 
     /// Requests of a pass's measurement with an answer: those that the engine counts as finished.
@@ -353,10 +373,11 @@ impl Runner {
         self.recorder.append(Event::GateOpened { step })?;
         self.recorder.sync().await?;
         let mut stopped = self.stopped.clone();
-        let (who, decision) = tokio::select! {
+        let decided = tokio::select! {
             decided = gate.decide() => decided,
             _ = stopped.wait_for(|stop| *stop) => return Ok(Choice::Stop),
         };
+        let Some((who, decision)) = decided else { return Ok(Choice::Next) };
         let about = if decision.choice == Choice::Skip && !is_last { step + 1 } else { step };
         self.recorder.append(Event::Decision {
             step: about,

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
+use crate::engine::Stamp;
 use crate::engine::metrics::{Delta, Reading};
 use crate::engine::pages::{MetricsPage, PageError, Pages};
 
@@ -57,9 +58,16 @@ pub struct Scrape {
 }
 
 impl Scrape {
-    /// Takes the first reading and starts the others.
+    /// Takes the first reading, once the engine has counted what went before, and starts the others.
     pub async fn start(pages: &Pages, page: &MetricsPage) -> Result<Self, PageError> {
-        let before = pages.metrics(page).await?;
+        let mut last: Option<Reading> = None;
+        let before = read_until(pages, page, |reading| {
+            let is_idle = reading.running.is_none_or(|running| running == 0.0);
+            // Two readings that agree: nothing of the warm-up is still on its way into the counters.
+            let agrees = last.replace(reading.clone()).is_some_and(|last| last == *reading);
+            is_idle && agrees
+        })
+        .await?;
         let (finish, finished) = oneshot::channel();
         let task = tokio::spawn(watch(pages.clone(), page.clone(), finished));
         Ok(Self { pages: pages.clone(), page: page.clone(), before, finish, task })
@@ -72,7 +80,14 @@ impl Scrape {
         let _ = finish.send(());
         let mut figures = task.await.unwrap_or_default();
         figures.period_s = PERIOD.as_secs_f64();
-        match settled(&pages, &page, &before, answered).await {
+        let expected = before.finished.map(|before| before + answered as f64);
+        let after = read_until(&pages, &page, |reading| {
+            // What the page does not say cannot be waited for.
+            let finished =
+                reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
+            finished && reading.running.is_none_or(|running| running == 0.0)
+        });
+        match after.await {
             Ok(after) => figures.delta = Delta::between(&before, &after),
             Err(error) => {
                 tracing::warn!(%error, "no last reading of the metrics page");
@@ -83,26 +98,26 @@ impl Scrape {
     }
 }
 
-/// A reading that counts all answered requests, or the last one before the wait is over.
-async fn settled(
+/// The first reading that is as it should be, or the last one before the wait is over.
+async fn read_until(
     pages: &Pages,
     page: &MetricsPage,
-    before: &Reading,
-    answered: u64,
+    mut is_settled: impl FnMut(&Reading) -> bool,
 ) -> Result<Reading, PageError> {
-    let expected = before.finished.map(|before| before + answered as f64);
-    let mut waited = Duration::ZERO;
+    let begun = Stamp::now();
+    let mut last = None;
     loop {
-        let reading = pages.metrics(page).await?;
-        // What the page does not say cannot be waited for.
-        let all_finished =
-            reading.finished.zip(expected).is_none_or(|(finished, expected)| finished >= expected);
-        let counted = all_finished && reading.running.is_none_or(|running| running == 0.0);
-        if counted || waited >= SETTLE {
+        match (pages.metrics(page).await, last.take()) {
+            (Ok(reading), _) if is_settled(&reading) => return Ok(reading),
+            (Ok(reading), _) | (Err(_), Some(reading)) => last = Some(reading),
+            (Err(error), None) => return Err(error),
+        }
+        if Stamp::now().since(begun) >= SETTLE
+            && let Some(reading) = last
+        {
             return Ok(reading);
         }
         tokio::time::sleep(SETTLE_STEP).await;
-        waited += SETTLE_STEP;
     }
 }
 

@@ -67,6 +67,8 @@ pub fn of_status(status: u16, headers: Headers<'_>, body: &[u8]) -> Failure {
         text = format!("retry after {} s, {text}", wait.as_secs());
     }
     let reason = match status {
+        // A refusal may repeat the request, whose text says nothing about the engine.
+        300..=499 if !is_memory(said.as_bytes()) => FailureReason::Rejected,
         _ if is_memory(body) => FailureReason::Memory,
         300..=499 => FailureReason::Rejected,
         _ => FailureReason::Engine,

@@ -39,13 +39,13 @@ impl Isolation {
         }
     }
 
-    /// The highest prefix-cache hit rate that agrees with the isolation, given the share of a prompt that all
-    /// documents have in common; `None` where any rate does.
-    pub fn expected_hit_rate(&self, shared_share: f64) -> Option<f64> {
+    /// The highest prefix-cache hit rate that agrees with the isolation, given what the prompts of a pass share;
+    /// `None` where any rate does.
+    pub fn expected_hit_rate(&self, shared_share: Option<f64>) -> Option<f64> {
         match self {
             Self::None => None,
             Self::CachePromptOff => Some(0.0),
-            Self::CacheSalt | Self::Reset | Self::NonceLine => Some(shared_share),
+            Self::CacheSalt | Self::Reset | Self::NonceLine => shared_share,
         }
     }
 }
@@ -79,8 +79,7 @@ fn data_url(image: &Image) -> io::Result<String> {
 #[derive(Debug, Clone)]
 pub struct RequestForm {
     api: Api,
-    system: Option<String>,
-    user: String,
+    prompt: Prompt,
     /// Everything but the prompt, in the order in which it is sent.
     fields: Map<String, Value>,
     nonce: Option<String>,
@@ -119,8 +118,7 @@ impl RequestForm {
         fields.extend(generation.extra.clone());
         Self {
             api,
-            system: prompt.system.clone(),
-            user: prompt.user.clone(),
+            prompt: prompt.clone(),
             fields,
             nonce: (*isolation == Isolation::NonceLine).then(|| format!("[pass {pass_key}]\n")),
         }
@@ -128,14 +126,14 @@ impl RequestForm {
 
     /// The body for one document, as JSON.
     pub fn body(&self, document: &Prepared) -> Bytes {
-        let user = fill(&self.user, document);
+        let user = self.prompt.user_message(&document.id, &document.text);
         let mut body = self.fields.clone();
         match self.api {
             Api::Chat => {
                 let mut messages = Vec::with_capacity(2);
                 let nonce = self.nonce.as_deref().unwrap_or_default();
                 // The nonce comes first of all: what stands before it would be shared between passes.
-                let user_nonce = if let Some(system) = &self.system {
+                let user_nonce = if let Some(system) = &self.prompt.system {
                     messages.push(json!({ "role": "system", "content": format!("{nonce}{system}") }));
                     ""
                 } else {
@@ -147,23 +145,31 @@ impl RequestForm {
             }
             Api::Completions => {
                 let nonce = self.nonce.as_deref().unwrap_or_default();
-                let system = self.system.as_ref().map(|s| format!("{s}\n\n")).unwrap_or_default();
+                let system = self.prompt.system.as_ref().map(|s| format!("{s}\n\n")).unwrap_or_default();
                 body.insert("prompt".into(), format!("{nonce}{system}{user}").into());
             }
         }
         Bytes::from(Value::Object(body).to_string())
     }
 
-    /// The share of an average prompt that all documents have in common and that precedes the document, by bytes:
-    /// the largest prefix-cache hit rate that a pass can have by itself. `documents` must not be empty.
-    pub fn shared_share(&self, documents: &[Prepared]) -> f64 {
-        let head = self.user.split("{{").next().unwrap_or_default().len()
-            + self.system.as_ref().map_or(0, String::len)
-            + self.nonce.as_ref().map_or(0, String::len);
-        let template = self.user.replace("{{text}}", "").replace("{{id}}", "").len();
-        let fixed = self.system.as_ref().map_or(0, String::len) + template;
-        let texts: usize = documents.iter().map(|d| d.text.len()).sum();
-        head as f64 / (fixed as f64 + texts as f64 / documents.len() as f64)
+    /// The largest prefix-cache hit rate that a pass can have by itself: the share of all prompts, by bytes, that some
+    /// other prompt of the pass begins with too. `None` with images, which have tokens but no bytes to compare.
+    pub fn shared_share(&self, documents: &[Prepared]) -> Option<f64> {
+        if documents.iter().any(|document| !document.images.is_empty()) {
+            return None;
+        }
+        let mut users: Vec<_> =
+            documents.iter().map(|document| self.prompt.user_message(&document.id, &document.text)).collect();
+        // In order, the longest beginning that a prompt shares with any other is shared with a neighbour.
+        users.sort_unstable();
+        let common = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        let next: Vec<_> = users.windows(2).map(|pair| common(&pair[0], &pair[1])).collect();
+        let before = std::iter::once(0).chain(next.iter().copied());
+        let after = next.iter().copied().chain([0]);
+        let shared: usize = before.zip(after).map(|(before, after)| before.max(after)).sum();
+        let system = self.prompt.system.as_ref().map_or(0, String::len) * users.len();
+        let all = users.iter().map(String::len).sum::<usize>() + system;
+        (all > 0).then(|| (shared + system) as f64 / all as f64)
     }
 }
 
@@ -174,28 +180,6 @@ fn content(nonce: &str, user: String, images: &[String]) -> Value {
     let text = json!({ "type": "text", "text": format!("{nonce}{user}") });
     let images = images.iter().map(|url| json!({ "type": "image_url", "image_url": { "url": url } }));
     std::iter::once(text).chain(images).collect()
-}
-
-/// Replaces the placeholders in one pass over the template, so that a document that itself holds `{{id}}` stays as
-/// it is.
-fn fill(template: &str, document: &Prepared) -> String {
-    let mut filled = String::with_capacity(template.len() + document.text.len());
-    let mut rest = template;
-    while let Some(at) = rest.find("{{") {
-        filled.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (value, length) = if rest.starts_with("{{text}}") {
-            (&*document.text, "{{text}}".len())
-        } else if rest.starts_with("{{id}}") {
-            (&*document.id, "{{id}}".len())
-        } else {
-            ("{{", "{{".len())
-        };
-        filled.push_str(value);
-        rest = &rest[length..];
-    }
-    filled.push_str(rest);
-    filled
 }
 
 #[cfg(test)]
@@ -237,10 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn the_shared_share_is_what_precedes_the_document() {
+    fn the_shared_share_is_what_prompts_begin_with_together() {
         let form = form(Api::Chat, &Isolation::None);
-        // "Be brief." and "Read: " precede; the template has 9 bytes besides its placeholders ("Read:  ()").
-        let share = form.shared_share(&[document(&"x".repeat(82))]);
-        assert!((share - 15.0 / 100.0).abs() < 1e-9, "{share}");
+        // "Read: " and "aa" or "b" are shared with a neighbour; "Be brief." comes before each; " (d1)" ends each.
+        let documents = ["aax", "aay", "bz"].map(document);
+        let all = 3 * 9 + (6 + 3 + 5) + (6 + 3 + 5) + (6 + 2 + 5);
+        let shared = 3 * 9 + (6 + 2) + (6 + 2) + 6;
+        let share = form.shared_share(&documents).unwrap();
+        assert!((share - f64::from(shared) / f64::from(all)).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn a_single_prompt_shares_its_system_message_alone() {
+        let share = form(Api::Chat, &Isolation::None).shared_share(&[document("x")]).unwrap();
+        assert!((share - 9.0 / 21.0).abs() < 1e-9, "{share}");
     }
 }

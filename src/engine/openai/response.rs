@@ -15,7 +15,7 @@ const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// Bytes of an answer that came as one JSON document.
 const WHOLE_BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// After `[DONE]` nothing more counts; a server that does not end the response within this loses the connection.
-const AFTER_DONE: Duration = Duration::from_millis(500);
+const AFTER_DONE: Duration = Duration::from_millis(50);
 
 /// When a request has taken too long, as a whole or in silence.
 #[derive(Clone, Copy)]
@@ -102,7 +102,9 @@ pub(super) async fn receive(
             exchange.failure.get_or_insert_with(|| refusal(head, &page));
         }
         (_, Some((reason, text))) => {
-            answer.end(End::Broken { reason: *reason, text }, Stamp::now());
+            // What was over before ended with its last read: the wait for the server's end is not part of it.
+            let at = if answer.is_over() { connection.read_at() } else { Stamp::now() };
+            answer.end(End::Broken { reason: *reason, text }, at);
         }
         (Form::Stream, None) => {
             answer.end(End::Complete, connection.ended_at());
