@@ -56,7 +56,7 @@ pub struct RequestFailure {
 
 impl OutputLine {
     /// The line of a judged request.
-    pub fn new(document: &str, capture: &Capture, judgement: &Judgement, tokens: Tokens) -> Self {
+    pub fn new(document: &str, capture: &Capture, judgement: Judgement, tokens: Tokens) -> Self {
         let sent = capture.exchange.sent.unwrap_or(capture.scheduled);
         let micros = |at: crate::engine::Stamp| u64::try_from(at.since(sent).as_micros()).unwrap_or(u64::MAX);
         let times = capture.answer.times();
@@ -68,10 +68,10 @@ impl OutputLine {
             reasoning: capture.answer.reasoning().to_owned(),
             finish: capture.answer.finish().cloned(),
             failure: capture.failure().map(|(reason, text)| RequestFailure { reason, text: text.to_owned() }),
-            parsed: judgement.parsed.clone(),
-            repairs: judgement.repairs.clone(),
-            verdict: judgement.verdict.clone(),
-            fields: judgement.fields.clone(),
+            parsed: judgement.parsed,
+            repairs: judgement.repairs,
+            verdict: judgement.verdict,
+            fields: judgement.fields,
             tokens,
             first_token_s: seconds(times.first_token),
             whole_answer_s: seconds(times.last_token),

@@ -210,7 +210,7 @@ impl Writer {
         let judgement = capture.judge(&self.rule, &document.reference);
         let record = RequestRecord::new(&document.id, capture, &judgement);
         if capture.phase == Phase::Measurement {
-            self.write_output(id, &OutputLine::new(&document.id, capture, &judgement, record.tokens))?;
+            self.write_output(id, &OutputLine::new(&document.id, capture, judgement, record.tokens))?;
         }
         self.hold(Event::Request { id, request: Box::new(record) });
         Ok(())
@@ -252,11 +252,11 @@ impl Writer {
         self.journal.sync_data().map_err(fail)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for line in self.held.drain(..) {
-            state.apply(&line);
             if !matches!(line.event, Event::Request { .. }) {
                 // Nobody has to listen.
-                let _ = self.notices.send(line);
+                let _ = self.notices.send(line.clone());
             }
+            state.take(line);
         }
         self.held_since = None;
         self.synced_at = Some(Instant::now());

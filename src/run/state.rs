@@ -85,14 +85,19 @@ impl State {
 
     /// Takes one line.
     pub fn apply(&mut self, line: &Line) {
+        self.take(line.clone());
+    }
+
+    /// Takes one line that nobody else needs.
+    pub fn take(&mut self, line: Line) {
         self.next_seq = line.seq.saturating_add(1);
-        match &line.event {
+        match line.event {
             Event::RunStarted(started) => {
                 self.steps = started.steps.iter().map(StepState::planned).collect();
-                self.started = Some((**started).clone());
+                self.started = Some(*started);
             }
-            Event::EngineFound(found) => self.engine = Some(found.clone()),
-            Event::Caution { text } => self.cautions.push(text.clone()),
+            Event::EngineFound(found) => self.engine = Some(found),
+            Event::Caution { text } => self.cautions.push(text),
             Event::PassStarted { id, .. } => {
                 self.gate = None;
                 if let Some(step) = self.steps.get_mut(id.step) {
@@ -100,47 +105,47 @@ impl State {
                 }
             }
             Event::PhaseStarted { id, phase, requests } => {
-                if let Some(pass) = self.pass_mut(*id) {
-                    pass.phase = Some(*phase);
-                    if *phase == Phase::Measurement {
-                        pass.planned = *requests;
+                if let Some(pass) = self.pass_mut(id) {
+                    pass.phase = Some(phase);
+                    if phase == Phase::Measurement {
+                        pass.planned = requests;
                     }
                 }
             }
-            Event::Request { id, request } => self.take_request(*id, request),
+            Event::Request { id, request } => self.take_request(id, *request),
             Event::PhaseEnded { id, phase: Phase::Measurement, in_flight_peak, engine } => {
-                if let Some(pass) = self.pass_mut(*id) {
-                    pass.in_flight_peak = Some(*in_flight_peak);
-                    pass.engine = engine.as_deref().cloned();
+                if let Some(pass) = self.pass_mut(id) {
+                    pass.in_flight_peak = Some(in_flight_peak);
+                    pass.engine = engine.map(|figures| *figures);
                 }
             }
             Event::PassEnded { id, end } => {
-                if let Some(pass) = self.pass_mut(*id) {
-                    pass.end = Some(*end);
+                if let Some(pass) = self.pass_mut(id) {
+                    pass.end = Some(end);
                 }
             }
-            Event::GateOpened { step } => self.gate = Some(*step),
-            Event::Decision { step, choice, who, reason } => self.decide(*step, *choice, *who, reason),
+            Event::GateOpened { step } => self.gate = Some(step),
+            Event::Decision { step, choice, who, reason } => self.decide(step, choice, who, reason),
             Event::RunEnded { end } => {
                 self.gate = None;
-                self.end = Some(end.clone());
+                self.end = Some(end);
             }
             Event::PhaseEnded { .. } | Event::Unknown => {}
         }
     }
 
-    fn take_request(&mut self, id: PassId, request: &RequestRecord) {
+    fn take_request(&mut self, id: PassId, request: RequestRecord) {
         if request.phase == Phase::Probe {
-            self.probe = Some(request.clone());
+            self.probe = Some(request);
         } else if let Some(pass) = self.pass_mut(id) {
             match request.phase {
-                Phase::WarmUp => pass.warm_up.push(request.clone()),
-                Phase::Measurement | Phase::Probe => pass.requests.push(request.clone()),
+                Phase::WarmUp => pass.warm_up.push(request),
+                Phase::Measurement | Phase::Probe => pass.requests.push(request),
             }
         }
     }
 
-    fn decide(&mut self, step: usize, choice: Choice, who: Who, reason: &str) {
+    fn decide(&mut self, step: usize, choice: Choice, who: Who, reason: String) {
         self.gate = None;
         // A step that was begun cannot be left out any more: skipping after the last one skips nothing.
         if choice == Choice::Skip
@@ -148,7 +153,7 @@ impl State {
         {
             skipped.skipped = true;
         }
-        self.decisions.push(Decided { step, choice, who, reason: reason.to_owned() });
+        self.decisions.push(Decided { step, choice, who, reason });
     }
 
     /// The pass of that id.
