@@ -12,6 +12,9 @@ use tokio::task::LocalSet;
 use super::cpu_time;
 use super::server::{END, Plan, Server};
 
+/// Bytes of a read that stay in front of the next: what is looked for may be cut by it.
+const KEPT: usize = END.len() - 1;
+
 /// CPU time that counting all events takes.
 pub(crate) fn run(server: &Server, plan: Plan) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -42,8 +45,6 @@ async fn stream(port: u16, left: Rc<Cell<usize>>) -> usize {
     );
     let mut socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     socket.set_nodelay(true).unwrap();
-    // The last bytes of a read stay in front of the next: what is looked for may be cut by it.
-    const KEPT: usize = END.len() - 1;
     let (mut buffer, mut events) = (vec![0; KEPT + 64 * 1024], 0);
     while left.get() > 0 {
         left.set(left.get() - 1);
