@@ -133,6 +133,19 @@ fn j08_a_wrong_model_name_shows_the_body_and_the_models_that_there_are() {
 }
 
 #[test]
+fn j08_a_refused_probe_is_shown_in_full() {
+    let long = "the template needs a field that is not there, ".repeat(20);
+    let body = json!({ "error": { "message": format!("{long}and this is the end") } });
+    let url = stub::start(move |asked| match asked.path.as_str() {
+        "/v1/models" => stub::models("bench"),
+        "/v1/chat/completions" => Reply::Page(400, body.clone()),
+        _ => Reply::Page(404, json!({})),
+    });
+    let said = Workplace::with_server(6, &url).run(&[]).expect(1);
+    assert!(said.err.contains("and this is the end"), "{}", said.err);
+}
+
+#[test]
 fn a_fault_of_the_probe_ends_the_run_before_hours_are_spent() {
     for (fault, reason, text) in [
         ("{ status = 503 }", "engine", "503"),

@@ -102,6 +102,9 @@ pub struct RequestRecord {
     pub repairs: usize,
     /// Outcome per checked field, in the rule's order.
     pub fields: IndexMap<String, FieldVerdict>,
+    /// All that the engine said when it refused the probe; kept of no other request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 /// A field's outcome, without its values.
@@ -208,6 +211,11 @@ impl RequestRecord {
             verdict: judgement.verdict.clone(),
             repairs: judgement.repairs.len(),
             fields: judgement.fields.iter().map(|f| (f.field.clone(), (&f.outcome).into())).collect(),
+            said: exchange
+                .failure
+                .as_ref()
+                .filter(|failure| capture.phase == Phase::Probe && !failure.whole.is_empty())
+                .map(|failure| failure.whole.clone()),
         }
     }
 

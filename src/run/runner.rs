@@ -230,7 +230,8 @@ impl Runner {
             });
             return Err(RunError::Probe {
                 reason: reason.to_string(),
-                detail: detail.clone(),
+                // The detail is one short sentence; a probe that fails is shown in full.
+                detail: probe.said.as_ref().filter(|_| detail.ends_with('…')).unwrap_or(detail).clone(),
                 listed: listed.unwrap_or_default(),
             });
         }

@@ -78,6 +78,7 @@ pub fn request(document: &str, phase: Phase, sent: u64, failed: Option<FailureRe
         verdict,
         repairs: 0,
         fields: [].into_iter().collect(),
+        said: None,
     }
 }
 

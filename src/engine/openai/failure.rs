@@ -15,6 +15,8 @@ pub struct Failure {
     pub reason: FailureReason,
     /// What came back, as [`short`] leaves it.
     pub text: String,
+    /// All that the body says, in one line of at most [`WHOLE`] characters; empty when there was no body.
+    pub whole: String,
     /// How long the server asks to wait before the next try (`Retry-After`).
     pub retry_after: Option<Duration>,
     /// The sizes, when the request does not fit the engine's context.
@@ -43,6 +45,8 @@ pub struct Headers<'a> {
 
 /// Longest text that [`short`] gives, in characters.
 pub const SHORT: usize = 300;
+/// Longest text that is shown where a failure is shown in full, in characters.
+pub const WHOLE: usize = 4_000;
 
 /// Bytes of a body that are looked at.
 const LOOKED_AT: usize = 64 << 10;
@@ -74,7 +78,7 @@ pub fn of_status(status: u16, headers: Headers<'_>, body: &[u8]) -> Failure {
         _ => FailureReason::Engine,
     };
     let too_long = if (400..=499).contains(&status) { too_long(body) } else { None };
-    Failure { reason, text: short(text.as_bytes()), retry_after, too_long }
+    Failure { reason, text: short(text.as_bytes()), whole: one_line(body, WHOLE), retry_after, too_long }
 }
 
 /// What an error object means that came inside a stream or in a body with status 200.
@@ -85,7 +89,7 @@ pub fn of_error(json: &[u8]) -> Failure {
 impl Failure {
     /// A failure with this reason and text, made short.
     pub fn new(reason: FailureReason, text: &str) -> Self {
-        Self { reason, text: short(text.as_bytes()), retry_after: None, too_long: None }
+        Self { reason, text: short(text.as_bytes()), whole: String::new(), retry_after: None, too_long: None }
     }
 }
 
@@ -220,8 +224,12 @@ fn number_after(text: &str, phrase: &str) -> Option<u64> {
 /// One line of at most [`SHORT`] characters: runs of white space become one space, other control characters and
 /// marks that reverse the writing direction become `\u{FFFD}`, and credentials of an `Authorization` header go.
 pub fn short(text: &[u8]) -> String {
+    one_line(text, SHORT)
+}
+
+fn one_line(text: &[u8], longest: usize) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(LOOKED_AT)]);
-    let mut line = String::with_capacity(text.len().min(SHORT));
+    let mut line = String::with_capacity(text.len().min(longest));
     let mut secrets = 0;
     for word in text.split(|c: char| c.is_whitespace()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
@@ -230,8 +238,9 @@ pub fn short(text: &[u8]) -> String {
         let (shown, next) = without_secret(word, secrets);
         line.extend(shown.chars().map(|c| if is_unsafe(c) { char::REPLACEMENT_CHARACTER } else { c }));
         secrets = next;
-        if line.chars().count() > SHORT {
-            return line.chars().take(SHORT - 1).chain(['…']).collect();
+        // Counting characters only where there are bytes enough for too many of them.
+        if line.len() > longest && line.chars().count() > longest {
+            return line.chars().take(longest - 1).chain(['…']).collect();
         }
     }
     line

@@ -15,7 +15,7 @@ const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// Bytes of an answer that came as one JSON document.
 const WHOLE_BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// After `[DONE]` nothing more counts; a server that does not end the response within this loses the connection.
-const AFTER_DONE: Duration = Duration::from_millis(50);
+const AFTER_DONE: Duration = Duration::from_millis(500);
 
 /// When a request has taken too long, as a whole or in silence.
 #[derive(Clone, Copy)]

@@ -126,6 +126,7 @@ impl Slot {
             answer.hide(key);
             if let Some(failure) = &mut exchange.failure {
                 key.hide_in(&mut failure.text);
+                key.hide_in(&mut failure.whole);
             }
         }
         self.connection = kept;
