@@ -11,7 +11,7 @@ use super::sse::EventReader;
 use crate::engine::Stamp;
 use crate::protocol::FailureReason;
 
-/// Collects the answer to one request. Meant to be used again for the next one: [`Answer::clear`] keeps the buffers.
+/// Collects the answer to one request. [`Answer::clear`] makes it ready for another and keeps its buffers.
 #[derive(Debug, Default)]
 pub struct Answer {
     reader: EventReader,
