@@ -5,8 +5,7 @@ use std::io::BufRead as _;
 use tokio::sync::mpsc;
 
 use super::run::say;
-use crate::run::event::Choice;
-use crate::run::gate::Decision;
+use crate::run::decision::{Choice, Decision};
 
 /// What a person may answer.
 pub(super) const QUESTION: &str =
@@ -38,7 +37,7 @@ fn parse(line: &str) -> Option<Decision> {
     // "s" could be skip or stop: a letter that means two things means none.
     let mut meant = choices.into_iter().filter(|choice| !word.is_empty() && choice.word().starts_with(word));
     let choice = meant.next().filter(|_| meant.next().is_none())?;
-    Some(Decision { choice, reason: reason.trim().to_owned() })
+    Some(Decision::new(choice, reason.trim()))
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn told(state: &State, line: &Line) -> Option<String> {
             let row = rows.iter().find(|row| row.step_index == id.step && row.pass.number == id.pass)?;
             Some(format!("  {}", summary(row)))
         }
-        Event::GateOpened { step } => {
+        Event::GateOpened { step, .. } => {
             let next = state.steps.get(step + 1);
             let next = next.map_or("the end of the run", |step| step.step.label.as_str());
             Some(format!("gate after step {} · next is {next}\n  {QUESTION}", step + 1))

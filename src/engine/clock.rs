@@ -36,6 +36,15 @@ impl Stamp {
     }
 }
 
+/// What the clocks did over some time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// Seconds that the machine slept.
+    pub slept_s: f64,
+    /// Seconds by which the wall clock was set forward; negative when it was set back.
+    pub wall_step_s: f64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

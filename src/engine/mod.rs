@@ -1,6 +1,6 @@
 //! Who answers: servers over HTTP, what they say of themselves, and the simulated engine.
 
-mod clock;
+pub mod clock;
 pub mod metrics;
 pub mod openai;
 pub mod pages;

@@ -4,8 +4,10 @@ mod limits;
 mod live;
 mod load;
 mod record;
+mod trouble;
 
 pub use limits::{OpenFilesError, raise_open_files};
 pub use live::{Live, LiveCounts};
 pub use load::{Capture, Load, LoadError, Phase, PhaseEnd, Sink, Work};
 pub use record::{EngineTimes, FieldVerdict, RequestRecord, Times, TokenSource, Tokens};
+pub use trouble::Trouble;

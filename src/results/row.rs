@@ -24,6 +24,8 @@ pub enum PassStatus {
     Complete,
     /// The run was stopped in it.
     Stopped,
+    /// Something cut it.
+    Cut,
     /// The run ended or broke off without ending it.
     Interrupted,
 }
@@ -35,6 +37,7 @@ impl PassStatus {
             Self::Running => "running",
             Self::Complete => "complete",
             Self::Stopped => "stopped",
+            Self::Cut => "cut",
             Self::Interrupted => "interrupted",
         }
     }
@@ -116,6 +119,7 @@ impl<'s> Row<'s> {
         let status = match pass.end {
             Some(PassEnd::Complete) => PassStatus::Complete,
             Some(PassEnd::Stopped) => PassStatus::Stopped,
+            Some(PassEnd::Cut(_)) => PassStatus::Cut,
             None if state.end.is_some() => PassStatus::Interrupted,
             None => PassStatus::Running,
         };

@@ -3,16 +3,19 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::cause::{CutCause, GateCause};
+use super::decision::{Choice, Who};
 use super::plan::Step;
 use super::scrape::EngineFigures;
 use crate::engine::Stamp;
+use crate::engine::clock::Drift;
 use crate::engine::openai::Isolation;
 use crate::engine::pages::Found;
 use crate::measure::{Phase, RequestRecord};
 use crate::protocol::Deadline;
 
 /// Version of the journal's format. A reader refuses a newer major version and ignores events that it does not know.
-pub const SCHEMA: Schema = Schema { major: 1, minor: 0 };
+pub const SCHEMA: Schema = Schema { major: 1, minor: 1 };
 
 /// Version of the journal's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +100,27 @@ pub enum Event {
         /// What the engine's metrics page said over the phase.
         engine: Option<Box<EngineFigures>>,
     },
+    /// A pass that was cut or interrupted goes on where it was; documents that were answered are not asked again.
+    PassContinued {
+        /// Which.
+        #[serde(flatten)]
+        id: PassId,
+        /// Which attempt this is, from 2.
+        attempt: u32,
+        /// Documents that are left to be asked.
+        requests: usize,
+    },
+    /// The machine slept, or its wall clock was set, while a phase ran. No duration is computed from the wall clock,
+    /// and the monotonic clock stands still during sleep.
+    ClockNoted {
+        /// In which pass.
+        #[serde(flatten)]
+        id: PassId,
+        /// In which phase.
+        phase: Phase,
+        /// What the clocks did.
+        drift: Drift,
+    },
     /// A pass ended.
     PassEnded {
         /// Which.
@@ -107,12 +131,15 @@ pub enum Event {
     },
     /// The runner waits for a decision.
     GateOpened {
-        /// Index of the step that was finished.
+        /// Index of the step that was finished, or in which the run cannot go on by itself.
         step: usize,
+        /// Why it opened.
+        #[serde(default)]
+        cause: GateCause,
     },
     /// What a person or a rule chose.
     Decision {
-        /// Index of the step that it is about.
+        /// Index of the step that it is about; for `skip` the one left out.
         step: usize,
         /// What was chosen.
         choice: Choice,
@@ -121,7 +148,9 @@ pub enum Event {
         /// Why; empty when nobody said.
         reason: String,
     },
-    /// Last line.
+    /// The runner begins again where its journal ends.
+    RunResumed(RunResumed),
+    /// Last line, unless the run is resumed.
     RunEnded {
         /// How.
         end: RunEnd,
@@ -154,6 +183,21 @@ pub struct RunStarted {
     pub steps: Vec<Step>,
     /// Deadlines that a load must keep.
     pub deadlines: Vec<Deadline>,
+    /// Whether steps follow one another without a gate between them.
+    #[serde(default)]
+    pub auto: bool,
+}
+
+/// The runner begins again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// Version of aforo.
+    pub aforo: String,
+    /// Names the boot: stamps before and after this line are comparable only within one. `None` when the system does
+    /// not say.
+    pub boot: Option<String>,
+    /// Whether steps follow one another without a gate between them.
+    pub auto: bool,
 }
 
 /// What answers.
@@ -171,52 +215,15 @@ pub struct EngineFound {
 }
 
 /// How a pass ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PassEnd {
     /// Every document was sent and ended.
     Complete,
     /// The run was stopped in it.
     Stopped,
-}
-
-/// A choice at a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Choice {
-    /// Go on with the next step.
-    Next,
-    /// Take the step's passes once more; the earlier ones are kept.
-    Repeat,
-    /// Leave the next step out.
-    Skip,
-    /// Go on without gates.
-    Auto,
-    /// End the run here.
-    Stop,
-}
-
-impl Choice {
-    /// The word used in files and on screen.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Repeat => "repeat",
-            Self::Skip => "skip",
-            Self::Auto => "auto",
-            Self::Stop => "stop",
-        }
-    }
-}
-
-/// Who chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Who {
-    /// A person at a gate.
-    Person,
-    /// A rule of the run: nobody was left to decide.
-    Rule,
+    /// Something cut it; a decision says how it goes on.
+    Cut(CutCause),
 }
 
 /// How a run ended.
@@ -232,14 +239,4 @@ pub enum RunEnd {
         /// What happened, as text to be shown.
         why: String,
     },
-}
-
-impl Who {
-    /// The word used in files and on screen.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Rule => "rule",
-        }
-    }
 }

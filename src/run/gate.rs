@@ -2,16 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use super::event::{Choice, Who};
-
-/// A decision with its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// What was chosen.
-    pub choice: Choice,
-    /// Why; empty when nobody said.
-    pub reason: String,
-}
+use super::decision::{Choice, Decision, Who};
 
 /// Where decisions come from.
 #[derive(Debug)]
@@ -28,9 +19,7 @@ impl Gate {
         let Self::Asks(decisions) = self else { return None };
         Some(match decisions.recv().await {
             Some(decision) => (Who::Person, decision),
-            None => {
-                (Who::Rule, Decision { choice: Choice::Stop, reason: "nobody is left to decide".to_owned() })
-            }
+            None => (Who::Rule, Decision::new(Choice::Stop, "nobody is left to decide")),
         })
     }
 }

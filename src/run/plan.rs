@@ -31,15 +31,25 @@ pub fn steps(protocol: &Protocol) -> Vec<Step> {
     let repetitions = protocol.measure.repetitions;
     let baseline =
         Step { label: "baseline".to_owned(), departs: None, setting: protocol.baseline.clone(), repetitions };
-    let swept = protocol.sweeps.iter().flat_map(|sweep| {
-        sweep.values.iter().map(|&value| Step {
-            label: format!("{} {value}", sweep.parameter.word()),
-            departs: Some(Departure { parameter: sweep.parameter, value }),
-            setting: protocol.baseline.with(sweep.parameter, value),
-            repetitions,
-        })
-    });
+    let departures = protocol
+        .sweeps
+        .iter()
+        .flat_map(|sweep| sweep.values.iter().map(|&value| Departure { parameter: sweep.parameter, value }));
+    let swept: Vec<_> = departures.map(|departure| Step::departing(&baseline, departure)).collect();
     std::iter::once(baseline).chain(swept).collect()
+}
+
+impl Step {
+    /// The step in which one parameter departs from the baseline.
+    pub fn departing(baseline: &Self, departs: Departure) -> Self {
+        let Departure { parameter, value } = departs;
+        Self {
+            label: format!("{} {value}", parameter.word()),
+            departs: Some(departs),
+            setting: baseline.setting.with(parameter, value),
+            repetitions: baseline.repetitions,
+        }
+    }
 }
 
 /// The highest concurrency that any step asks for.

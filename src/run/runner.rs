@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, watch};
 
+use super::cause::GateCause;
+use super::decision::Choice;
 use super::error::RunError;
-use super::event::{Choice, EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted, SCHEMA};
+use super::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted, SCHEMA};
 use super::folder::RunFolder;
 use super::gate::Gate;
 use super::machine::Machine;
@@ -144,8 +146,8 @@ impl Runner {
             match self.pass_gate(gate, step).await? {
                 Choice::Next | Choice::Auto => step += 1,
                 Choice::Skip => step += 2,
-                Choice::Repeat => {}
                 Choice::Stop => return Ok(Flow::Stop),
+                _ => {}
             }
         }
         Ok(Flow::On)
@@ -164,6 +166,7 @@ impl Runner {
             threshold: frozen.protocol.quality.threshold.share(),
             steps: steps.clone(),
             deadlines: frozen.protocol.objective.deadlines.clone(),
+            auto: false,
         };
         self.recorder.append(Event::RunStarted(Box::new(started)))?;
         for caution in &frozen.cautions {
@@ -371,7 +374,7 @@ impl Runner {
         if matches!(gate, Gate::Open) {
             return Ok(Choice::Next);
         }
-        self.recorder.append(Event::GateOpened { step })?;
+        self.recorder.append(Event::GateOpened { step, cause: GateCause::StepDone })?;
         self.recorder.sync().await?;
         let mut stopped = self.stopped.clone();
         let decided = tokio::select! {

@@ -1,9 +1,15 @@
 //! The state of a run: a pure fold of its events, without clock and without IO.
 
-use super::event::{Choice, EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted, Who};
-use super::plan::Step;
+use std::sync::Arc;
+
+use super::cause::GateCause;
+use super::decision::{Choice, Who};
+use super::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted};
+use super::plan::{Departure, Step};
 use super::scrape::EngineFigures;
+use crate::engine::clock::Drift;
 use crate::measure::{Phase, RequestRecord};
+use crate::protocol::Parameter;
 
 /// Everything that is known of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,20 +18,43 @@ pub struct State {
     pub started: Option<RunStarted>,
     /// What answers.
     pub engine: Option<EngineFound>,
-    /// Steps in the order of the plan.
+    /// Steps: those of the plan in its order, then those that decisions opened.
     pub steps: Vec<StepState>,
+    /// Index of the step that is being taken, or was last.
+    pub current: usize,
     /// What the person should know, in order.
     pub cautions: Vec<String>,
     /// Decisions, in order.
     pub decisions: Vec<Decided>,
-    /// The probe's record, once there is one.
+    /// The last probe's record, once there is one.
     pub probe: Option<RequestRecord>,
-    /// Step whose gate is open.
-    pub gate: Option<usize>,
+    /// The open gate.
+    pub gate: Option<OpenGate>,
+    /// Whether steps follow one another without a gate.
+    pub auto: bool,
+    /// Whether a person wants the run to pause.
+    pub paused: bool,
+    /// Whether a decision ends the run now.
+    pub stopping: bool,
+    /// Whether a decision ends the run after the pass that goes on.
+    pub stop_after_pass: bool,
+    /// Times that the runner began again.
+    pub resumptions: u32,
     /// How the run ended; `None` while it goes on, or when it was interrupted.
     pub end: Option<RunEnd>,
     /// Sequence number of the next line.
     pub next_seq: u64,
+}
+
+/// A gate at which the runner waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenGate {
+    /// Index of the step.
+    pub step: usize,
+    /// Why it opened.
+    pub cause: GateCause,
+    /// Place of its line in the journal.
+    pub seq: u64,
 }
 
 /// A decision that was taken.
@@ -39,6 +68,8 @@ pub struct Decided {
     pub who: Who,
     /// Why.
     pub reason: String,
+    /// Wall clock, for people.
+    pub at: jiff::Timestamp,
 }
 
 /// A step and its passes.
@@ -46,10 +77,26 @@ pub struct Decided {
 pub struct StepState {
     /// What was planned.
     pub step: Step,
-    /// Passes begun, in order.
-    pub passes: Vec<PassState>,
+    /// Passes begun, in order. Shared, so that a copy of the state is cheap however many requests it holds.
+    pub passes: Vec<Arc<PassState>>,
+    /// Complete passes that are wanted: its repetitions, and those of each time that it was repeated.
+    pub wanted: u32,
     /// True when a decision left it out.
     pub skipped: bool,
+    /// True when a decision went on to another step.
+    pub left: bool,
+}
+
+/// How a pass that was cut goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Course {
+    /// Nobody has decided; a pass that was not cut needs no decision.
+    #[default]
+    Open,
+    /// It is to be completed.
+    Continue,
+    /// It stays as it is.
+    GivenUp,
 }
 
 /// A pass.
@@ -57,6 +104,8 @@ pub struct StepState {
 pub struct PassState {
     /// Number in its step, from 1.
     pub number: u32,
+    /// Attempts at it: 1, and one for each time that it was continued.
+    pub attempts: u32,
     /// Phase that runs or ran last.
     pub phase: Option<Phase>,
     /// Requests that the measurement will send.
@@ -67,8 +116,13 @@ pub struct PassState {
     pub requests: Vec<RequestRecord>,
     /// Highest number of measurement requests in flight; `None` before the phase ended.
     pub in_flight_peak: Option<u32>,
-    /// What the engine's metrics page said over the measurement.
+    /// What the engine's metrics page said over the measurement; `None` for a pass that was continued, whose parts no
+    /// reading spans.
     pub engine: Option<EngineFigures>,
+    /// Sleep and steps of the wall clock that were seen in it.
+    pub drifts: Vec<Drift>,
+    /// How it goes on, when it was cut.
+    pub course: Course,
     /// How it ended; `None` while it goes on, or when the run was interrupted in it.
     pub end: Option<PassEnd>,
 }
@@ -93,30 +147,46 @@ impl State {
         self.next_seq = line.seq.saturating_add(1);
         match line.event {
             Event::RunStarted(started) => {
-                self.steps = started.steps.iter().map(StepState::planned).collect();
+                self.steps = started.steps.iter().cloned().map(StepState::planned).collect();
+                self.auto = started.auto;
                 self.started = Some(*started);
             }
+            Event::RunResumed(resumed) => self.begin_again(resumed.auto),
             Event::EngineFound(found) => self.engine = Some(found),
             Event::Caution { text } => self.cautions.push(text),
             Event::PassStarted { id, .. } => {
                 self.gate = None;
                 if let Some(step) = self.steps.get_mut(id.step) {
-                    step.passes.push(PassState::begun(id.pass));
+                    step.passes.push(Arc::new(PassState::begun(id.pass)));
+                    self.current = id.step;
+                }
+            }
+            Event::PassContinued { id, attempt, .. } => {
+                self.gate = None;
+                if let Some(pass) = self.pass_mut(id) {
+                    pass.attempts = attempt;
+                    (pass.end, pass.engine, pass.course) = (None, None, Course::Open);
+                    self.current = id.step;
                 }
             }
             Event::PhaseStarted { id, phase, requests } => {
                 if let Some(pass) = self.pass_mut(id) {
                     pass.phase = Some(phase);
                     if phase == Phase::Measurement {
-                        pass.planned = requests;
+                        pass.planned = pass.requests.len().saturating_add(requests);
                     }
+                }
+            }
+            Event::ClockNoted { id, drift, .. } => {
+                if let Some(pass) = self.pass_mut(id) {
+                    pass.drifts.push(drift);
                 }
             }
             Event::Request { id, request } => self.take_request(id, *request),
             Event::PhaseEnded { id, phase: Phase::Measurement, in_flight_peak, engine } => {
                 if let Some(pass) = self.pass_mut(id) {
-                    pass.in_flight_peak = Some(in_flight_peak);
-                    pass.engine = engine.map(|figures| *figures);
+                    pass.in_flight_peak = pass.in_flight_peak.max(Some(in_flight_peak));
+                    pass.engine = engine.map(|figures| *figures).filter(|_| pass.attempts == 1);
                 }
             }
             Event::PassEnded { id, end } => {
@@ -124,8 +194,11 @@ impl State {
                     pass.end = Some(end);
                 }
             }
-            Event::GateOpened { step } => self.gate = Some(step),
-            Event::Decision { step, choice, who, reason } => self.decide(step, choice, who, reason),
+            Event::GateOpened { step, cause } => self.gate = Some(OpenGate { step, cause, seq: line.seq }),
+            Event::Decision { step, choice, who, reason } => {
+                self.decide(step, choice);
+                self.decisions.push(Decided { step, choice, who, reason, at: line.at });
+            }
             Event::RunEnded { end } => {
                 self.gate = None;
                 self.end = Some(end);
@@ -145,24 +218,104 @@ impl State {
         }
     }
 
-    fn decide(&mut self, step: usize, choice: Choice, who: Who, reason: String) {
-        self.gate = None;
-        // A step that was begun cannot be left out any more: skipping after the last one skips nothing.
-        if choice == Choice::Skip
-            && let Some(skipped) = self.steps.get_mut(step).filter(|step| step.passes.is_empty())
-        {
-            skipped.skipped = true;
+    fn decide(&mut self, step: usize, choice: Choice) {
+        match choice {
+            Choice::Next => self.leave(),
+            Choice::Skip => {
+                self.leave();
+                // A step that was begun cannot be left out any more.
+                if let Some(skipped) = self.steps.get_mut(step).filter(|step| step.passes.is_empty()) {
+                    skipped.skipped = true;
+                }
+            }
+            Choice::Repeat => {
+                let was_cut = self.settle(Course::GivenUp);
+                self.close_gate();
+                if !was_cut && let Some(step) = self.steps.get_mut(self.current) {
+                    step.wanted = step.wanted.saturating_add(step.step.repetitions);
+                    step.left = false;
+                }
+            }
+            Choice::Continue => {
+                self.settle(Course::Continue);
+                self.close_gate();
+            }
+            Choice::Set { parameter, value } => {
+                self.leave();
+                self.open_step(parameter, value);
+            }
+            Choice::Auto => {
+                self.auto = true;
+                if self.gate.as_ref().is_some_and(|gate| gate.cause == GateCause::StepDone) {
+                    self.leave();
+                }
+            }
+            Choice::AutoOff => self.auto = false,
+            Choice::Pause => self.paused = true,
+            Choice::Stop => {
+                self.close_gate();
+                self.stopping = true;
+            }
+            Choice::StopAfterPass => self.stop_after_pass = true,
+            Choice::Note => {}
         }
-        self.decisions.push(Decided { step, choice, who, reason });
+    }
+
+    /// Goes on to another step: a pass that was cut stays as it is.
+    fn leave(&mut self) {
+        self.settle(Course::GivenUp);
+        self.close_gate();
+        if let Some(step) = self.steps.get_mut(self.current) {
+            step.left = true;
+        }
+    }
+
+    fn close_gate(&mut self) {
+        self.gate = None;
+        self.paused = false;
+    }
+
+    /// Decides how a pass that was cut goes on; false when there is none.
+    fn settle(&mut self, course: Course) -> bool {
+        let Some(number) = self.unfinished().map(|pass| pass.number) else { return false };
+        if let Some(pass) = self.pass_mut(PassId { step: self.current, pass: number }) {
+            pass.course = course;
+        }
+        true
+    }
+
+    /// A step that the plan does not have: the baseline with one value of its own.
+    fn open_step(&mut self, parameter: Parameter, value: u32) {
+        let Some(baseline) = self.steps.first().map(|step| &step.step) else { return };
+        let step = Step::departing(baseline, Departure { parameter, value });
+        self.current = self.steps.len();
+        self.steps.push(StepState::planned(step));
+    }
+
+    /// The runner begins again: whatever it was about to do is asked anew.
+    fn begin_again(&mut self, auto: bool) {
+        self.resumptions = self.resumptions.saturating_add(1);
+        (self.end, self.gate) = (None, None);
+        (self.paused, self.stopping, self.stop_after_pass) = (false, false, false);
+        self.auto = auto;
+        self.settle(Course::Open);
+    }
+
+    /// The last pass of the current step, when it is not complete and nobody gave it up.
+    pub fn unfinished(&self) -> Option<&PassState> {
+        let last = self.steps.get(self.current)?.passes.last()?;
+        (last.end != Some(PassEnd::Complete) && last.course != Course::GivenUp).then_some(last)
     }
 
     /// The pass of that id.
     pub fn pass(&self, id: PassId) -> Option<&PassState> {
-        self.steps.get(id.step)?.passes.iter().find(|pass| pass.number == id.pass)
+        self.steps.get(id.step)?.passes.iter().map(Arc::as_ref).find(|pass| pass.number == id.pass)
     }
 
     fn pass_mut(&mut self, id: PassId) -> Option<&mut PassState> {
-        self.steps.get_mut(id.step)?.passes.iter_mut().find(|pass| pass.number == id.pass)
+        let pass = self.steps.get_mut(id.step)?.passes.iter_mut().find(|pass| pass.number == id.pass)?;
+        // Copies the pass only while somebody else holds a copy of the state.
+        Some(Arc::make_mut(pass))
     }
 
     /// Whether the simulated engine answered.
@@ -172,8 +325,14 @@ impl State {
 }
 
 impl StepState {
-    fn planned(step: &Step) -> Self {
-        Self { step: step.clone(), passes: Vec::new(), skipped: false }
+    fn planned(step: Step) -> Self {
+        Self { wanted: step.repetitions, step, passes: Vec::new(), skipped: false, left: false }
+    }
+
+    /// Whether it has as many complete passes as are wanted.
+    pub fn is_done(&self) -> bool {
+        let complete = self.passes.iter().filter(|pass| pass.end == Some(PassEnd::Complete)).count();
+        complete >= usize::try_from(self.wanted).unwrap_or(usize::MAX)
     }
 }
 
@@ -181,12 +340,15 @@ impl PassState {
     fn begun(number: u32) -> Self {
         Self {
             number,
+            attempts: 1,
             phase: None,
             planned: 0,
             warm_up: Vec::new(),
             requests: Vec::new(),
             in_flight_peak: None,
             engine: None,
+            drifts: Vec::new(),
+            course: Course::Open,
             end: None,
         }
     }

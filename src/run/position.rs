@@ -1,0 +1,77 @@
+//! Where a run is, and what comes next: told by its fold alone, so that a runner that begins again goes on the same way.
+
+use super::cause::GateCause;
+use super::event::{PassEnd, PassId};
+use super::state::{Course, State};
+
+/// What the runner has to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Wait: a gate is open.
+    Wait,
+    /// Open a gate, because nobody has decided how it goes on.
+    OpenGate {
+        /// At this step.
+        step: usize,
+        /// For this reason.
+        cause: GateCause,
+    },
+    /// Take a pass from its beginning.
+    Take(PassId),
+    /// Complete a pass that was cut.
+    Complete(PassId),
+    /// End: every step was taken or decided away.
+    Done,
+    /// End: a decision stopped the run.
+    Stopped,
+}
+
+/// What comes next. Asked between passes: a pass that has no end in the fold was broken off.
+pub fn next(state: &State) -> Next {
+    if state.stopping {
+        return Next::Stopped;
+    }
+    if state.gate.is_some() {
+        return Next::Wait;
+    }
+    let step = state.current;
+    if let Some(pass) = state.unfinished() {
+        let id = PassId { step, pass: pass.number };
+        if pass.course == Course::Continue {
+            return Next::Complete(id);
+        }
+        let cause = match &pass.end {
+            Some(PassEnd::Cut(cause)) => GateCause::Cut(cause.clone()),
+            Some(PassEnd::Stopped | PassEnd::Complete) | None => GateCause::Interrupted,
+        };
+        return Next::OpenGate { step, cause };
+    }
+    if state.stop_after_pass {
+        return Next::Stopped;
+    }
+    if state.paused {
+        return Next::OpenGate { step, cause: GateCause::Paused };
+    }
+    match state.steps.get(step) {
+        Some(current) if !current.is_done() => take(state, step),
+        Some(current) if !current.left && !state.auto => Next::OpenGate { step, cause: GateCause::StepDone },
+        _ => match next_step(state) {
+            Some(step) => take(state, step),
+            None => Next::Done,
+        },
+    }
+}
+
+fn take(state: &State, step: usize) -> Next {
+    let taken = state.steps.get(step).map_or(0, |step| step.passes.len());
+    let pass = u32::try_from(taken).unwrap_or(u32::MAX).saturating_add(1);
+    Next::Take(PassId { step, pass })
+}
+
+/// The step after the current one: the first that was neither begun nor decided away.
+pub fn next_step(state: &State) -> Option<usize> {
+    let open = |(index, step): &(usize, &super::state::StepState)| {
+        *index != state.current && step.passes.is_empty() && !step.skipped && !step.left
+    };
+    state.steps.iter().enumerate().find(open).map(|(index, _)| index)
+}
