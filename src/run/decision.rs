@@ -59,6 +59,13 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Whether it says how the run goes on from a gate.
+    pub fn closes_gate(self) -> bool {
+        matches!(self, Self::Next | Self::Repeat | Self::Skip | Self::Continue | Self::Set { .. })
+    }
+}
+
 /// Who chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

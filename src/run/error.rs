@@ -1,7 +1,10 @@
 //! Why a run could not begin or go on.
 
+use super::control::ListenError;
 use super::folder::FolderError;
+use super::lock::LockError;
 use super::recorder::RecordError;
+use super::recover::RecoverError;
 use crate::engine::openai::EndpointError;
 use crate::engine::pages::PageError;
 use crate::engine::simulated::StartError;
@@ -29,6 +32,26 @@ pub enum RunError {
     /// The run folder, later.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// Another runner has the folder.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// What an earlier runner left cannot be read.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// Viewers could not be listened for.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The run was to end while nothing could be recorded.
+    #[error("the run was stopped while its folder could not be written: {0}; what was recorded before is safe, and `aforo resume` goes on from there")]
+    Unwritten(String),
+    /// Something fixed is not what the run began with.
+    #[error("what the protocol fixes has changed since the run began (fingerprint {then:.12}, now {now:.12}): put the documents and references back as they were, or start a new run")]
+    Changed {
+        /// Fingerprint at the start.
+        then: String,
+        /// Fingerprint now.
+        now: String,
+    },
     /// The load thread.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -64,8 +87,13 @@ fn advice(error: &PageError) -> &'static str {
 }
 
 impl RunError {
+    /// Whether there is no engine that answers as it should.
+    pub fn is_engine(&self) -> bool {
+        matches!(self, Self::Engine(_) | Self::Probe { .. })
+    }
+
     /// Whether the person has to change the protocol or its files, rather than the machine or the engine.
     pub fn is_wrong_use(&self) -> bool {
-        matches!(self, Self::Corpus(_) | Self::Document(_) | Self::Endpoint(_))
+        matches!(self, Self::Corpus(_) | Self::Document(_) | Self::Endpoint(_) | Self::Changed { .. })
     }
 }

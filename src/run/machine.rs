@@ -49,7 +49,7 @@ impl Machine {
             aforo: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             architecture: uname.machine().to_string_lossy().into_owned(),
-            boot: word("/proc/sys/kernel/random/boot_id"),
+            boot: boot(),
             system: field("/etc/os-release", "PRETTY_NAME", '=')
                 .map(|name| name.trim_matches('"').to_owned()),
             cpu: field("/proc/cpuinfo", "model name", ':'),
@@ -63,6 +63,11 @@ impl Machine {
             multiplexer,
         }
     }
+}
+
+/// Names this boot; `None` when the system does not say.
+pub fn boot() -> Option<String> {
+    word("/proc/sys/kernel/random/boot_id")
 }
 
 /// The limit of the control group, in its second or first version; a limit that says "none" is `None`.

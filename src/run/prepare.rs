@@ -1,13 +1,19 @@
 //! What is made ready before anything is measured.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
+
+use super::cause::{CutCause, GateCause};
+use super::decision::{Choice, Who};
 use super::error::RunError;
+use super::event::RunStarted;
+use super::folder::RunFolder;
 use super::plan::{self, Step};
 use super::runner::Runner;
 use crate::engine::openai::{Endpoint, Prepared};
-use crate::measure::raise_open_files;
+use crate::measure::{Trouble, raise_open_files};
 use crate::protocol::corpus::Corpus;
 use crate::protocol::{EngineKind, Fingerprint, Frozen, Protocol, fingerprint};
 
@@ -48,8 +54,68 @@ impl Prepare {
         &self.corpus
     }
 
-    /// Makes the run folder and writes what is known before anything is measured.
-    pub fn open(self, runs: &Path) -> Result<Runner, RunError> {
-        Runner::new(self, runs)
+    /// Makes the folder of a new run, with the frozen protocol in it: all that a runner needs.
+    pub fn create(&self, runs: &Path) -> Result<RunFolder, RunError> {
+        let folder = RunFolder::create(runs, &self.frozen.protocol.name, Timestamp::now())?;
+        folder.write("protocol.toml", self.frozen.source.as_bytes())?;
+        Ok(folder)
+    }
+
+    /// The runner of a folder: of a new run, or of one that is taken up again. Asks for a runtime around it.
+    pub fn open(self, folder: RunFolder, manner: Manner) -> Result<Runner, RunError> {
+        Runner::new(self, folder, manner)
+    }
+
+    /// Makes sure that what is fixed is still what a run began with.
+    pub(super) fn is_still(&self, started: &RunStarted) -> Result<(), RunError> {
+        let (now, then) = (self.fingerprint.to_string(), started.fingerprint.clone());
+        if now == then { Ok(()) } else { Err(RunError::Changed { then, now }) }
+    }
+}
+
+/// How a run is taken.
+#[derive(Debug, Default)]
+pub struct Manner {
+    /// Steps follow one another without a gate.
+    pub auto: bool,
+    /// Nobody is there to decide: where the run cannot go on by itself, a rule decides.
+    pub unattended: bool,
+    /// What is to become of a pass that an earlier runner left half measured, and why. It is asked when this is `None`.
+    pub half_measured: Mutex<Option<(HalfMeasured, String)>>,
+}
+
+/// What is to become of a half-measured pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HalfMeasured {
+    /// Ask what is left; the pass is marked as resumed.
+    Complete,
+    /// Take it from its beginning; what was measured of it is kept apart.
+    Repeat,
+}
+
+impl Manner {
+    /// The decision that is taken at a gate without asking; `unfinished` when a pass waits there.
+    pub(super) fn rule(&self, cause: &GateCause, unfinished: bool) -> Option<(Who, Choice, String)> {
+        if let GateCause::Cut(CutCause::Disk { .. }) = cause {
+            return Some((Who::Rule, Choice::Continue, "the run folder can be written again".to_owned()));
+        }
+        let mut half_measured = self.half_measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if unfinished && let Some((what, reason)) = half_measured.take() {
+            let choice = match what {
+                HalfMeasured::Complete => Choice::Continue,
+                HalfMeasured::Repeat => Choice::Repeat,
+            };
+            return Some((Who::Person, choice, reason));
+        }
+        if !self.unattended || !cause.is_failure() {
+            return None;
+        }
+        let choice = match cause {
+            // Another setting may serve better.
+            GateCause::Cut(CutCause::Trouble(Trouble::ErrorRate { .. })) => Choice::Next,
+            // Without an engine every further step would fail; the run can be resumed.
+            _ => Choice::Stop,
+        };
+        Some((Who::Rule, choice, "nobody was there to decide".to_owned()))
     }
 }
