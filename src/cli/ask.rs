@@ -1,15 +1,17 @@
-//! Decisions at a gate, read as lines from standard input.
+//! Decisions read as lines from standard input.
 
 use std::io::BufRead as _;
 
 use tokio::sync::mpsc;
 
-use super::run::say;
+use super::print::say;
+use crate::protocol::Parameter;
 use crate::run::decision::{Choice, Decision};
+use crate::run::desk::Answer;
 
-/// What a person may answer.
-pub(super) const QUESTION: &str =
-    "next, repeat, skip, auto or stop? (a reason may follow: \"repeat the card was busy\")";
+/// What a person may write at any time; what makes sense at a gate is said when it opens.
+const ALLOWED: &str = "allowed: next, repeat, skip, continue, set VALUE, auto, auto off, pause, stop, stop after pass, \
+    note TEXT (a reason may follow: \"repeat the card was busy\")";
 
 /// Reads decisions until the input ends. The thread ends with the process: a blocking read cannot be called back.
 pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {
@@ -18,7 +20,7 @@ pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { return };
             let Some(decision) = parse(&line) else {
-                say(QUESTION);
+                say(ALLOWED);
                 continue;
             };
             if sender.send(decision).is_err() {
@@ -29,34 +31,117 @@ pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {
     receiver
 }
 
-/// A word or its first letter, and a reason.
+/// Says what became of a decision, if it needs saying: one that was accepted shows in what follows.
+pub(super) fn tell(answer: &Answer) {
+    if let Answer::Refused { why } = answer {
+        say(&format!("refused: {why}"));
+    }
+}
+
+/// Words with what they mean, in the order in which a beginning of a word is given a meaning.
+const WORDS: [(&str, Word); 9] = [
+    ("next", Word::Is(Choice::Next)),
+    ("repeat", Word::Is(Choice::Repeat)),
+    ("continue", Word::Is(Choice::Continue)),
+    ("auto", Word::Auto),
+    ("pause", Word::Is(Choice::Pause)),
+    ("skip", Word::Is(Choice::Skip)),
+    ("stop", Word::Stop),
+    ("set", Word::Set),
+    ("note", Word::Is(Choice::Note)),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Word {
+    Is(Choice),
+    /// May be followed by `off`.
+    Auto,
+    /// May be followed by `after pass`.
+    Stop,
+    /// Is followed by a value, with or without the parameter's name.
+    Set,
+}
+
+/// A word, or as much of it as means one thing, and a reason.
 fn parse(line: &str) -> Option<Decision> {
-    let line = line.trim();
-    let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let choices = [Choice::Next, Choice::Repeat, Choice::Skip, Choice::Auto, Choice::Stop];
-    // "s" could be skip or stop: a letter that means two things means none.
-    let mut meant = choices.into_iter().filter(|choice| !word.is_empty() && choice.word().starts_with(word));
-    let choice = meant.next().filter(|_| meant.next().is_none())?;
-    Some(Decision::new(choice, reason.trim()))
+    let (word, rest) = first_word(line);
+    let (choice, reason) = match meant(word)? {
+        Word::Is(choice) => (choice, rest),
+        Word::Auto => match first_word(rest) {
+            ("off", reason) => (Choice::AutoOff, reason),
+            _ => (Choice::Auto, rest),
+        },
+        Word::Stop => match first_word(rest) {
+            ("after", more) if first_word(more).0 == "pass" => (Choice::StopAfterPass, first_word(more).1),
+            _ => (Choice::Stop, rest),
+        },
+        Word::Set => {
+            let (name, more) = first_word(rest);
+            let parameter = Parameter::Concurrency;
+            let (value, reason) = first_word(if name == parameter.word() { more } else { rest });
+            (Choice::Set { parameter, value: value.parse().ok()? }, reason)
+        }
+    };
+    Some(Decision::new(choice, reason))
+}
+
+fn first_word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+/// The meaning of a word or of its beginning. "s" could be skip, stop or set: what means several things means none. But
+/// "n" is next, which is meant all day, and a note is spelt out.
+fn meant(word: &str) -> Option<Word> {
+    if let "n" | "ne" = word {
+        return Some(Word::Is(Choice::Next));
+    }
+    let mut fitting = WORDS.iter().filter(|(whole, _)| !word.is_empty() && whole.starts_with(word));
+    let (_, meaning) = fitting.next()?;
+    fitting.next().is_none().then_some(*meaning)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn choice(line: &str) -> Option<(Choice, String)> {
+        parse(line).map(|decision| (decision.choice, decision.reason))
+    }
+
+    fn with(choice: Choice, reason: &str) -> Option<(Choice, String)> {
+        Some((choice, reason.to_owned()))
+    }
+
     #[test]
     fn words_letters_and_reasons_are_understood() {
-        let parsed = parse(" repeat the card was busy ").unwrap();
-        assert_eq!((parsed.choice, parsed.reason.as_str()), (Choice::Repeat, "the card was busy"));
-        assert_eq!(parse("n").unwrap().choice, Choice::Next);
-        assert_eq!(parse("sto").unwrap().choice, Choice::Stop);
+        assert_eq!(choice(" repeat the card was busy "), with(Choice::Repeat, "the card was busy"));
+        assert_eq!(choice("n"), with(Choice::Next, ""));
+        assert_eq!(choice("c"), with(Choice::Continue, ""));
+        assert_eq!(choice("sto"), with(Choice::Stop, ""));
+        assert_eq!(choice("st op"), None);
+        assert_eq!(choice("note the fan is loud"), with(Choice::Note, "the fan is loud"));
+        assert_eq!(choice("no sense"), with(Choice::Note, "sense"));
+    }
+
+    #[test]
+    fn what_takes_more_words_takes_them() {
+        let set = Choice::Set { parameter: Parameter::Concurrency, value: 6 };
+        assert_eq!(choice("set 6 out of memory at 8"), with(set, "out of memory at 8"));
+        assert_eq!(choice("set concurrency 6"), with(set, ""));
+        assert_eq!(choice("set"), None);
+        assert_eq!(choice("set six"), None);
+        assert_eq!(choice("auto off going home"), with(Choice::AutoOff, "going home"));
+        assert_eq!(choice("auto office hours"), with(Choice::Auto, "office hours"));
+        assert_eq!(choice("stop after pass it is late"), with(Choice::StopAfterPass, "it is late"));
+        assert_eq!(choice("stop after lunch"), with(Choice::Stop, "after lunch"));
     }
 
     #[test]
     fn what_is_ambiguous_or_unknown_is_asked_again() {
-        for line in ["s", "st op", "", "yes", "  "] {
-            assert!(line == "st op" || parse(line).is_none(), "{line}");
+        for line in ["s", "st", "", "yes", "  ", "nextt"] {
+            assert_eq!(choice(line), None, "{line}");
         }
-        assert_eq!(parse("st op").unwrap().choice, Choice::Stop);
     }
 }

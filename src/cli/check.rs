@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::exit::{CliError, Exit};
-use super::run::{print, read_protocol};
+use super::print::print;
+use super::protocol_file::{read_protocol, show_cautions};
 use super::safe::safe;
-use super::{ProtocolArgs, run};
+use super::ProtocolArgs;
 use crate::run::plan;
 
 pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
@@ -13,7 +14,7 @@ pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
     let corpus = frozen.protocol.load_corpus().map_err(|error| CliError::WrongUse(error.to_string()))?;
     let fingerprint = crate::protocol::fingerprint(&frozen.protocol, &corpus);
     let steps = plan::steps(&frozen.protocol);
-    run::show_cautions(&args.protocol, &frozen);
+    show_cautions(&args.protocol, &frozen);
     let passes: u64 = steps.iter().map(|step| u64::from(step.repetitions)).sum();
     let documents = corpus.documents.len();
     let requests: u64 = steps

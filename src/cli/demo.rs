@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::exit::{CliError, Exit};
-use super::run::{self, Gates};
+use super::run;
 use super::{DemoArgs, ProtocolArgs};
 use crate::run::folder::write_atomically;
 
@@ -16,7 +16,7 @@ const SAMPLE: [(&str, &[u8]); 3] = [
 
 pub(super) fn execute(args: DemoArgs) -> Result<Exit, CliError> {
     let protocol = unpack(&args.output.runs)?;
-    run::take(&ProtocolArgs { protocol, overrides: args.overrides }, &args.output, Gates::Open)
+    run::take(&ProtocolArgs { protocol, overrides: args.overrides }, &args.output, true)
 }
 
 /// Writes the sample where a person can read and copy it.

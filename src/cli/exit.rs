@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use color_eyre::eyre::Report;
 
-use super::run::say;
+use super::print::say;
 use crate::run::error::RunError;
 
 /// How a command that did its work ended.
@@ -60,6 +60,14 @@ impl CliError {
                     said = cause;
                 }
             }
+        }
+    }
+
+    /// The message as one text.
+    pub(super) fn said(&self) -> String {
+        match self {
+            Self::WrongUse(text) => text.clone(),
+            Self::Failed(report) => format!("{report:#}"),
         }
     }
 

@@ -1,18 +1,30 @@
 //! The command line: one file per command.
 
 mod ask;
+mod attach;
 mod check;
 mod columns;
 mod demo;
 mod exit;
+mod foreground;
 mod keep;
+mod launch;
+mod list;
 mod log;
+mod outcome;
+mod print;
 mod progress;
+mod protocol_file;
+mod resume;
 mod run;
+mod runner;
 mod safe;
 mod schema;
 mod score;
+mod signals;
 mod simulate;
+mod stop;
+mod which;
 
 use std::path::PathBuf;
 
@@ -21,6 +33,7 @@ use clap::{Args, Parser, Subcommand};
 pub use exit::{CliError, Exit};
 
 use crate::protocol::Override;
+use crate::run::prepare::{HalfMeasured, Manner};
 
 /// Measures your own workload on a GPU's inference engine, one parameter at a time, and judges every answer.
 #[derive(Debug, Parser)]
@@ -39,6 +52,17 @@ enum Command {
     Run(RunArgs),
     /// Do the whole job on 300 sample receipts against the simulated engine
     Demo(DemoArgs),
+    /// Follow a run that goes on, and decide at its gates; leaving changes nothing
+    Attach(AttachArgs),
+    /// Show the runs and how they stand
+    List(ListArgs),
+    /// End a run in order; it can be resumed
+    Stop(StopArgs),
+    /// Take up a run that was stopped, killed or interrupted
+    Resume(ResumeArgs),
+    /// The runner's own process; `run` and `resume` start it
+    #[command(hide = true)]
+    Runner(RunnerArgs),
     /// Check a protocol and its corpus; nothing is sent
     Check(ProtocolArgs),
     /// Judge an outputs file, of aforo or in the OpenAI batch format
@@ -65,9 +89,12 @@ struct OutputArgs {
     /// Folder in which run folders are made
     #[arg(long, value_name = "DIR", default_value = "aforo-runs")]
     runs: PathBuf,
-    /// Lines on standard error instead of the screen (this version has no screen yet)
+    /// Measure in the foreground, with lines on standard error; without a terminal this is the default
     #[arg(long)]
     headless: bool,
+    /// Start the run and return at once; `aforo attach` shows it
+    #[arg(long, conflicts_with_all = ["headless", "json"])]
+    detach: bool,
     /// Print the result as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -82,6 +109,95 @@ struct RunArgs {
     /// Go from step to step without asking
     #[arg(long)]
     auto: bool,
+}
+
+#[derive(Debug, Args)]
+struct AttachArgs {
+    /// The run: its folder, its name or the beginning of its name (default: the only one that goes on)
+    run: Option<String>,
+    /// Folder in which run folders are
+    #[arg(long, value_name = "DIR", default_value = "aforo-runs")]
+    runs: PathBuf,
+    /// When the run is over, print its result as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Folder in which run folders are
+    #[arg(long, value_name = "DIR", default_value = "aforo-runs")]
+    runs: PathBuf,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct StopArgs {
+    /// The run: its folder, its name or the beginning of its name (default: the only one that goes on)
+    run: Option<String>,
+    /// Folder in which run folders are
+    #[arg(long, value_name = "DIR", default_value = "aforo-runs")]
+    runs: PathBuf,
+    /// Let the pass that goes on come to its end first
+    #[arg(long)]
+    after_pass: bool,
+    /// Why; kept with the decision
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+struct ResumeArgs {
+    /// The run: its folder, its name or the beginning of its name (default: the only one that can be resumed)
+    run: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Go from step to step without asking
+    #[arg(long)]
+    auto: bool,
+    #[command(flatten)]
+    manner: HalfMeasuredArgs,
+}
+
+#[derive(Debug, Args)]
+struct RunnerArgs {
+    /// The run folder
+    folder: PathBuf,
+    /// Go from step to step without asking
+    #[arg(long)]
+    auto: bool,
+    #[command(flatten)]
+    manner: HalfMeasuredArgs,
+}
+
+#[derive(Debug, Args)]
+struct HalfMeasuredArgs {
+    /// Complete a half-measured pass: what was answered is not asked again, and the pass is marked as resumed
+    #[arg(long, conflicts_with = "repeat")]
+    complete: bool,
+    /// Take a half-measured pass from its beginning; what was measured of it is kept apart
+    #[arg(long)]
+    repeat: bool,
+    /// Why; kept with the decision
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+impl HalfMeasuredArgs {
+    fn half_measured(&self) -> Option<(HalfMeasured, String)> {
+        let what = match (self.complete, self.repeat) {
+            (true, _) => HalfMeasured::Complete,
+            (_, true) => HalfMeasured::Repeat,
+            (false, false) => return None,
+        };
+        Some((what, self.reason.clone()))
+    }
+
+    fn manner(&self, auto: bool, unattended: bool) -> Manner {
+        Manner { auto, unattended, half_measured: self.half_measured().into() }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -150,6 +266,11 @@ pub fn execute(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Run(args) => run::execute(&args),
         Command::Demo(args) => demo::execute(args),
+        Command::Attach(args) => attach::execute(&args),
+        Command::List(args) => list::execute(&args),
+        Command::Stop(args) => stop::execute(&args),
+        Command::Resume(args) => resume::execute(&args),
+        Command::Runner(args) => runner::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Score(args) => score::execute(&args),
         Command::Simulate(args) => simulate::execute(&args),

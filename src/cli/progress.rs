@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::ask::QUESTION;
-use super::run::say;
+use super::print::say;
 use crate::engine::Stamp;
 use crate::measure::Phase;
 use crate::protocol::FailureReason;
 use crate::results::row::{self, Row};
 use crate::results::table::grouped;
-use crate::run::event::{Event, Line, RunEnd};
+use crate::run::decision::{self, Choice};
+use crate::run::event::{Event, Line, PassEnd, RunEnd};
+use crate::run::position;
 use crate::run::runner::View;
 use crate::run::state::{PassState, State, StepState};
 
@@ -27,6 +28,7 @@ pub(super) async fn show(mut view: View) {
     let state = Arc::clone(&view.state);
     let locked = || state.lock().unwrap_or_else(PoisonError::into_inner);
     let mut last = None;
+    let mut untroubled = false;
     loop {
         tokio::select! {
             line = view.lines.recv() => {
@@ -39,6 +41,15 @@ pub(super) async fn show(mut view: View) {
                     return;
                 }
                 ticks.reset();
+            }
+            changed = view.trouble.changed(), if !untroubled => {
+                untroubled = changed.is_err();
+                let trouble = view.trouble.borrow_and_update().clone();
+                match trouble {
+                    Some(text) => say(&format!("PAUSED: {text}")),
+                    None if !untroubled => say("the run folder can be written again"),
+                    None => {}
+                }
             }
             _ = ticks.tick() => {
                 let running = running(&locked(), &view);
@@ -74,14 +85,47 @@ fn told(state: &State, line: &Line) -> Option<String> {
             let row = rows.iter().find(|row| row.step_index == id.step && row.pass.number == id.pass)?;
             Some(format!("  {}", summary(row)))
         }
-        Event::GateOpened { step, .. } => {
-            let next = state.steps.get(step + 1);
-            let next = next.map_or("the end of the run", |step| step.step.label.as_str());
-            Some(format!("gate after step {} · next is {next}\n  {QUESTION}", step + 1))
+        // One that a rule has closed already asks nobody.
+        Event::GateOpened { .. } => gate(state),
+        Event::Decision { choice, who, reason, .. } if choice.closes_gate() => {
+            let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            Some(format!("{} ({}){reason}", choice.word(), who.word()))
         }
+        Event::PassContinued { id, requests, .. } => {
+            Some(format!("step {} · pass {} goes on · {requests} documents are left", id.step + 1, id.pass))
+        }
+        Event::ClockNoted { id, drift, .. } => {
+            Some(format!("caution: {drift} in step {} pass {}", id.step + 1, id.pass))
+        }
+        Event::RunResumed(_) => Some("resumed".to_owned()),
         Event::RunEnded { end: RunEnd::Stopped } => Some("stopped".to_owned()),
         _ => None,
     }
+}
+
+/// The open gate: why, what comes next, and what can be chosen.
+fn gate(state: &State) -> Option<String> {
+    let gate = state.gate.as_ref()?;
+    let next = position::next_step(state).and_then(|next| state.steps.get(next));
+    let next = next.map_or("the end of the run", |step| step.step.label.as_str());
+    let choices: Vec<_> = decision::choices(state)
+        .into_iter()
+        .map(|choice| if let Choice::Set { .. } = choice { "set VALUE" } else { choice.word() })
+        .collect();
+    let (number, cause) = (gate.step + 1, &gate.cause);
+    Some(format!("GATE at step {number}: {cause} · the next step is {next}\n  {}?", choices.join(" · ")))
+}
+
+/// Where a run is, for somebody who has just come.
+pub(super) fn standing(state: &State) -> String {
+    let run = state.started.as_ref().map_or("a run that has not begun", |started| started.run.as_str());
+    let heading = state.steps.get(state.current).map(|step| heading(state, state.current, step));
+    let pass = state.steps.get(state.current).and_then(|step| step.passes.last()).map(|pass| {
+        let ended = pass.requests.len();
+        format!(" · pass {} · {ended} of {} requests ended", pass.number, pass.planned)
+    });
+    let gate = gate(state).map(|gate| format!("\n{gate}")).unwrap_or_default();
+    format!("{run} · {}{}{gate}", heading.unwrap_or_default(), pass.unwrap_or_default())
 }
 
 fn heading(state: &State, index: usize, step: &StepState) -> String {
@@ -115,12 +159,12 @@ fn failures(count: impl Fn(FailureReason) -> u64) -> String {
 /// One line of a measurement that goes on: counts, rate and the time that is left; and the counts alone, to tell
 /// whether anything changed.
 fn running(state: &State, view: &View) -> Option<(String, String)> {
-    let pass = state.steps.iter().rev().find_map(|step| step.passes.last())?;
+    let pass = state.steps.get(state.current)?.passes.last()?;
     if pass.end.is_some() || pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
         return None;
     }
-    let live = view.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let in_flight = live.map_or_else(String::new, |live| format!(" · {} in flight", live.counts().in_flight));
+    let in_flight =
+        (view.live)().map_or_else(String::new, |live| format!(" · {} in flight", live.in_flight));
     let accepted = pass.requests.iter().filter(|request| request.accepted()).count();
     let failed = failures(|reason| {
         pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64
@@ -142,14 +186,18 @@ fn left(state: &State, pass: &PassState) -> String {
     format!(" · about {rest:.0} s left in this pass, {more} more after it")
 }
 
-/// Passes that follow the running one: the rest of its step's round, and the steps after it.
-fn passes_left(state: &State) -> usize {
-    let begun = state.steps.iter().rposition(|step| !step.passes.is_empty());
-    let left =
-        state.steps.iter().enumerate().skip(begun.unwrap_or_default()).filter(|(_, step)| !step.skipped);
-    left.map(|(index, step)| {
-        let round = step.step.repetitions as usize;
-        if Some(index) == begun { (round - step.passes.len() % round) % round } else { round }
-    })
-    .sum()
+/// Passes that follow the running one: those that its step still wants, and the steps that were not begun.
+fn passes_left(state: &State) -> u32 {
+    let complete = |step: &StepState| {
+        let complete = step.passes.iter().filter(|pass| pass.end == Some(PassEnd::Complete)).count();
+        u32::try_from(complete).unwrap_or(u32::MAX)
+    };
+    let here = state.steps.get(state.current).map_or(0, |step| {
+        // The running one is counted among those that are wanted.
+        step.wanted.saturating_sub(complete(step)).saturating_sub(1)
+    });
+    let later = state.steps.iter().enumerate().filter(|(index, step)| {
+        *index != state.current && step.passes.is_empty() && !step.skipped && !step.left
+    });
+    later.fold(here, |left, (_, step)| left.saturating_add(step.wanted))
 }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::ScoreArgs;
 use super::exit::{CliError, Exit};
-use super::run::{print, read_protocol, show_cautions};
+use super::print::print;
+use super::protocol_file::{read_protocol, show_cautions};
 use super::safe::{json_safe, safe};
 use crate::protocol::FailureReason;
 use crate::protocol::corpus::Document;

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use super::exit::{CliError, Exit};
-use super::run::{print, read_protocol, runtime};
+use super::foreground::runtime;
+use super::print::print;
+use super::protocol_file::read_protocol;
 use super::{SimulateArgs, demo};
 use crate::engine::simulated::{Answers, SimulatedEngine};
 use crate::protocol::EngineKind;

@@ -112,6 +112,23 @@ impl Decision {
 #[error("{0}")]
 pub struct Refusal(pub String);
 
+/// What can be chosen at the open gate, in the order in which it is offered; for `set` with whatever value is possible.
+/// Empty when no gate is open.
+pub fn choices(state: &State) -> Vec<Choice> {
+    let Some(gate) = &state.gate else { return Vec::new() };
+    let parameter = Parameter::Concurrency;
+    let free = (1..=Setting::MAX_CONCURRENCY)
+        .find(|value| state.steps.iter().all(|step| step.step.setting.value(parameter) != *value));
+    let set = Choice::Set { parameter, value: free.unwrap_or(1) };
+    let first = if gate.cause == GateCause::StepDone { Choice::Next } else { Choice::Continue };
+    let offered = [Choice::Next, Choice::Continue, Choice::Repeat, Choice::Skip, set, Choice::Auto, Choice::Stop];
+    let rest = offered.into_iter().filter(|choice| *choice != first);
+    std::iter::once(first)
+        .chain(rest)
+        .filter(|choice| check(state, &Decision::new(*choice, "")).is_ok())
+        .collect()
+}
+
 /// The step that a decision is about, if it is possible in this state.
 pub fn check(state: &State, decision: &Decision) -> Result<usize, Refusal> {
     let refuse = |why: String| Err(Refusal(why));

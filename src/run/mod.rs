@@ -23,4 +23,5 @@ pub mod recover;
 pub mod remaining;
 pub mod runner;
 pub mod scrape;
+pub mod standing;
 pub mod state;

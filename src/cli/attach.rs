@@ -1,0 +1,165 @@
+//! `aforo attach`: follows a run that a runner takes, and hands decisions to it. Leaving changes nothing.
+
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+
+use super::exit::{CliError, Exit};
+use super::print::say;
+use super::which::{Wanted, which};
+use super::{AttachArgs, ask, foreground, outcome, progress};
+use crate::measure::LiveCounts;
+use crate::run::control::{ConnectError, Message, Remote, Viewer};
+use crate::run::event::{Event, RunEnd};
+use crate::run::folder::RunFolder;
+use crate::run::runner::View;
+use crate::run::state::State;
+
+/// From where a run is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// From its first line: it has just begun.
+    Start,
+    /// From now, after a line that says where it is.
+    Now,
+}
+
+pub(super) fn execute(args: &AttachArgs) -> Result<Exit, CliError> {
+    let folder = which(args.run.as_deref(), &args.runs, Wanted::Running)?.folder;
+    follow(&folder, From::Now, args.json)
+}
+
+/// Why the following ended.
+enum Over {
+    /// The run did.
+    Run,
+    /// The person left.
+    Left,
+    /// The runner is gone without an end.
+    Lost,
+}
+
+/// Follows until the run is over or the person leaves.
+pub(super) fn follow(folder: &RunFolder, from: From, json: bool) -> Result<Exit, CliError> {
+    let runtime = foreground::runtime()?;
+    let state = Arc::new(Mutex::new(State::default()));
+    let over = runtime.block_on(watch(folder, from, Arc::clone(&state)));
+    // The thread that reads the input cannot be called back.
+    runtime.shutdown_background();
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let path = folder.path().display();
+    match over? {
+        Over::Left => {
+            say(&format!("the run goes on: `aforo attach {path}` comes back, `aforo stop {path}` ends it"));
+            Ok(Exit::Done)
+        }
+        Over::Lost => {
+            say(&format!("the runner is gone; what was recorded is safe: `aforo resume {path}` goes on"));
+            Ok(Exit::Stopped)
+        }
+        Over::Run => {
+            let shown = outcome::show(&state, json);
+            say(&format!("kept in {path}"));
+            match state.end {
+                Some(RunEnd::Failed { why }) => Err(CliError::Failed(color_eyre::eyre::eyre!(why))),
+                _ => shown,
+            }
+        }
+    }
+}
+
+async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Result<Over, CliError> {
+    let viewer = Viewer::connect(folder.path()).await.map_err(|error| unconnected(folder, error))?;
+    let known = match from {
+        From::Start => 0,
+        From::Now => viewer.hello().next_seq,
+    };
+    let (mut events, remote) = viewer.follow(0).await.map_err(CliError::failed)?;
+    let (told, lines) = mpsc::unbounded_channel();
+    let (live, counts) = watch::channel(None::<LiveCounts>);
+    let (trouble, troubles) = watch::channel(None);
+    let view = View {
+        lines,
+        state: Arc::clone(&state),
+        live: Arc::new(move || *counts.borrow()),
+        trouble: troubles,
+    };
+    let showing = tokio::spawn(progress::show(view));
+    let mut left = input(remote);
+    if known == 0 {
+        say("Ctrl-C leaves; the run goes on without you");
+    }
+    let mut over = Over::Lost;
+    loop {
+        let message = tokio::select! {
+            message = events.next() => message,
+            _ = tokio::signal::ctrl_c() => { over = Over::Left; break }
+            _ = left.recv() => { over = Over::Left; break }
+        };
+        match message.transpose().map_err(CliError::failed)? {
+            None => break,
+            Some(Message::Live(news)) => {
+                live.send_replace(news.counts);
+                trouble.send_if_modified(|known| {
+                    let is_new = *known != news.trouble;
+                    known.clone_from(&news.trouble);
+                    is_new
+                });
+            }
+            Some(Message::Line(line)) => {
+                let ended = matches!(line.event, Event::RunEnded { .. });
+                let tell = line.seq >= known && !matches!(line.event, Event::Request { .. });
+                let copy = tell.then(|| (*line).clone());
+                let at = line.seq;
+                state.lock().unwrap_or_else(PoisonError::into_inner).take(*line);
+                if at + 1 == known {
+                    say(&progress::standing(&state.lock().unwrap_or_else(PoisonError::into_inner)));
+                }
+                if let Some(line) = copy {
+                    // Nobody listens once the progress lines have ended.
+                    let _ = told.send(line);
+                }
+                if ended && at + 1 >= known {
+                    over = Over::Run;
+                    break;
+                }
+            }
+        }
+    }
+    drop(told);
+    if let Err(error) = showing.await {
+        tracing::error!(%error, "the progress lines ended early");
+    }
+    Ok(over)
+}
+
+fn unconnected(folder: &RunFolder, error: ConnectError) -> CliError {
+    let path = folder.path().display();
+    match error {
+        ConnectError::NotRunning => CliError::WrongUse(format!(
+            "no runner takes {path} now: `aforo resume {path}` takes it up again, `aforo list` shows all runs"
+        )),
+        error => CliError::failed(error),
+    }
+}
+
+/// Reads decisions and hands them over; what comes out says that the person has left.
+fn input(remote: Remote) -> mpsc::Receiver<()> {
+    let (leave, left) = mpsc::channel(1);
+    let is_terminal = std::io::stdin().is_terminal();
+    let mut asked = ask::decisions();
+    tokio::spawn(async move {
+        while let Some(decision) = asked.recv().await {
+            ask::tell(&remote.decide(decision).await);
+        }
+        if is_terminal {
+            // The end of a terminal's input: the person, or the terminal, is gone.
+            let _ = leave.send(()).await;
+        } else {
+            // There never was anybody to leave.
+            leave.closed().await;
+        }
+    });
+    left
+}

@@ -1,0 +1,25 @@
+//! The results of a run on standard output, and the status that they give.
+
+use super::exit::{CliError, Exit};
+use super::print::{print, width};
+use super::safe::{json_safe, safe};
+use crate::results::step::StepSummary;
+use crate::results::{export, row, step, table};
+use crate::run::event::RunEnd;
+use crate::run::state::State;
+
+/// Prints the results, if there are any, and says how the run ended.
+pub(super) fn show(state: &State, json: bool) -> Result<Exit, CliError> {
+    let rows = row::rows(state);
+    let steps = step::summaries(state, &rows);
+    if json {
+        print(&json_safe(&format!("{:#}\n", export::json(state, &rows, &steps))))?;
+    } else if !rows.is_empty() {
+        print(&safe(&table::text(state, &rows, &steps, width())))?;
+    }
+    Ok(match state.end {
+        Some(RunEnd::Stopped) => Exit::Stopped,
+        _ if steps.iter().any(StepSummary::quality_met) => Exit::Done,
+        _ => Exit::QualityNotMet,
+    })
+}
