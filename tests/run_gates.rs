@@ -5,14 +5,16 @@ mod support;
 
 use std::path::Path;
 
+use aforo::protocol::Parameter;
 use aforo::protocol::read;
-use aforo::run::event::{Choice, Event, RunEnd, Who};
-use aforo::run::gate::{Decision, Gate};
-use aforo::run::prepare::Prepare;
+use aforo::run::cause::GateCause;
+use aforo::run::decision::{Choice, Decision, Who};
+use aforo::run::desk::Answer;
+use aforo::run::event::{Event, RunEnd};
+use aforo::run::prepare::{Manner, Prepare};
 use aforo::run::runner::{Ended, Runner};
 use aforo::run::{journal, state::State};
 use support::Workplace;
-use tokio::sync::mpsc;
 
 /// Three steps of one pass.
 fn place() -> Workplace {
@@ -22,29 +24,36 @@ fn place() -> Workplace {
 }
 
 fn runner(place: &Workplace) -> Runner {
-    let frozen = read(&place.path("protocol.toml"), &[]).unwrap();
-    Prepare::new(frozen).unwrap().open(&place.path("aforo-runs")).unwrap()
+    runner_in(place, Manner::default())
 }
 
-/// Answers each gate with the next of these; when they are used up, nobody is left to decide.
+fn runner_in(place: &Workplace, manner: Manner) -> Runner {
+    let prepared = Prepare::new(read(&place.path("protocol.toml"), &[]).unwrap()).unwrap();
+    let folder = prepared.create(&place.path("aforo-runs")).unwrap();
+    prepared.open(folder, manner).unwrap()
+}
+
+/// Answers each gate with the next of these; when they are used up, the run is stopped as by a signal.
 async fn decided(mut runner: Runner, choices: &[(Choice, &str)]) -> Ended {
-    let (decisions, gate) = mpsc::unbounded_channel();
+    let (desk, stopper) = (runner.desk(), runner.stopper());
     let mut view = runner.view().unwrap();
-    let mut choices =
-        choices.iter().map(|(choice, reason)| Decision { choice: *choice, reason: (*reason).to_owned() });
+    let mut choices = choices.iter();
     let answer = async move {
-        let mut decisions = Some(decisions);
         while let Some(line) = view.lines.recv().await {
-            if let Event::GateOpened { step } = line.event {
-                assert_eq!(view.state.lock().unwrap().gate, Some(step));
+            if let Event::GateOpened { step, cause } = line.event {
+                let gate = view.state.lock().unwrap().gate.clone().unwrap();
+                assert_eq!((gate.step, &gate.cause, gate.seq), (step, &cause, line.seq));
                 match choices.next() {
-                    Some(decision) => decisions.as_ref().unwrap().send(decision).unwrap(),
-                    None => drop(decisions.take()),
+                    Some((choice, reason)) => {
+                        let decision = Decision { gate: Some(gate.seq), ..Decision::new(*choice, *reason) };
+                        assert_eq!(desk.decide(decision).await, Answer::Accepted);
+                    }
+                    None => drop(stopper.stop()),
                 }
             }
         }
     };
-    let (ended, ()) = tokio::join!(runner.run(Gate::Asks(gate)), answer);
+    let (ended, ()) = tokio::join!(runner.run(), answer);
     ended.unwrap()
 }
 
@@ -133,12 +142,61 @@ async fn skip_leaves_the_next_step_out() {
 }
 
 #[tokio::test]
-async fn skip_after_the_last_step_ends_the_run_and_leaves_nothing_out() {
+async fn set_opens_a_step_of_its_own_and_rewrites_none() {
     let place = place();
-    let ended = decided(runner(&place), &[(Choice::Next, ""), (Choice::Next, ""), (Choice::Skip, "")]).await;
-    assert_eq!(ended.state.end, Some(RunEnd::Done));
-    assert_eq!(passes(&ended.state), [1, 1, 1]);
-    assert!(ended.state.steps.iter().all(|step| !step.skipped));
+    let set = |value| Choice::Set { parameter: Parameter::Concurrency, value };
+    let answers = [(Choice::Next, ""), (set(5), "between"), (Choice::Next, ""), (Choice::Next, "")];
+    let ended = decided(runner(&place), &answers).await;
+    assert_eq!(passes(&ended.state), [1, 1, 1, 1]);
+    let labels: Vec<_> = ended.state.steps.iter().map(|step| step.step.label.as_str()).collect();
+    assert_eq!(labels, ["baseline", "concurrency 2", "concurrency 3", "concurrency 5"]);
+    let opened = &ended.state.steps[3];
+    assert_eq!((opened.step.setting.concurrency, opened.passes[0].requests.len()), (5, 6));
+    assert_eq!(ended.state.steps[2].step.setting.concurrency, 3, "the plan went on after it");
+    assert!(ended.folder.join("outputs/step-04-pass-1.jsonl").exists());
+    is_on_the_disk(&ended);
+}
+
+#[tokio::test]
+async fn what_is_not_possible_is_refused_with_its_reason() {
+    let place = place();
+    let mut runner = runner(&place);
+    let (desk, mut view) = (runner.desk(), runner.view().unwrap());
+    let refused = async |choice, reason: &str| match desk.decide(Decision::new(choice, reason)).await {
+        Answer::Refused { why } => why,
+        Answer::Accepted => panic!("{choice:?} was accepted"),
+    };
+    let answer = async {
+        let mut gates = 0;
+        while let Some(line) = view.lines.recv().await {
+            let Event::GateOpened { .. } = line.event else { continue };
+            gates += 1;
+            if gates == 1 {
+                let set = |value| Choice::Set { parameter: Parameter::Concurrency, value };
+                assert!(refused(set(2), "").await.contains("is step 2, which is still to come"));
+                assert!(refused(set(1), "").await.contains("is step 1, which was taken"));
+                assert!(refused(set(0), "").await.contains("allowed: 1 to"));
+                assert!(refused(Choice::Continue, "").await.contains("the step is done"));
+                assert!(refused(Choice::Pause, "").await.contains("at a gate already"));
+                assert!(refused(Choice::AutoOff, "").await.contains("already"));
+                assert!(refused(Choice::Note, " ").await.contains("needs a text"));
+                assert_eq!(desk.decide(Decision::new(Choice::Note, "fan is loud")).await, Answer::Accepted);
+                assert_eq!(view.state.lock().unwrap().gate.as_ref().unwrap().seq, line.seq, "it is still open");
+                let next = || Decision { gate: Some(line.seq), ..Decision::new(Choice::Next, "") };
+                let (first, second) = tokio::join!(desk.decide(next()), desk.decide(next()));
+                let said = [first, second];
+                assert!(said.contains(&Answer::Accepted), "{said:?}");
+                let late = Answer::Refused { why: "that gate is closed: somebody decided before".to_owned() };
+                assert!(said.contains(&late), "{said:?}");
+            } else {
+                assert_eq!(desk.decide(Decision::new(Choice::Next, "")).await, Answer::Accepted);
+            }
+        }
+    };
+    let (ended, ()) = tokio::join!(runner.run(), answer);
+    let state = ended.unwrap().state;
+    assert_eq!(passes(&state), [1, 1, 1]);
+    assert_eq!(state.decisions.len(), 4, "three gates and a note: {:?}", state.decisions);
 }
 
 #[tokio::test]
@@ -163,27 +221,19 @@ async fn stop_ends_the_run_and_says_so() {
 }
 
 #[tokio::test]
-async fn when_nobody_is_left_to_decide_the_run_stops_and_the_rule_is_named() {
-    let place = place();
-    let ended = decided(runner(&place), &[]).await;
-    assert_eq!(ended.state.end, Some(RunEnd::Stopped));
-    assert_eq!(choices(&ended.state), [(0, Choice::Stop, Who::Rule, "nobody is left to decide")]);
-}
-
-#[tokio::test]
 async fn a_stop_at_an_open_gate_does_not_wait_for_a_decision() {
     let place = place();
     let mut runner = runner(&place);
-    let (_decisions, gate) = mpsc::unbounded_channel();
     let (mut view, stop) = (runner.view().unwrap(), runner.stopper());
     let answer = async move {
         while let Some(line) = view.lines.recv().await {
-            if matches!(line.event, Event::GateOpened { .. }) {
-                stop.send_replace(true);
+            if let Event::GateOpened { cause, .. } = line.event {
+                assert_eq!(cause, GateCause::StepDone);
+                assert!(!stop.stop(), "it was not stopped before");
             }
         }
     };
-    let (ended, ()) = tokio::join!(runner.run(Gate::Asks(gate)), answer);
+    let (ended, ()) = tokio::join!(runner.run(), answer);
     let state = ended.unwrap().state;
     assert_eq!((state.end.clone(), passes(&state)), (Some(RunEnd::Stopped), vec![1, 0, 0]));
     assert_eq!(state.decisions, [], "a signal is no decision at a gate");
@@ -192,7 +242,8 @@ async fn a_stop_at_an_open_gate_does_not_wait_for_a_decision() {
 #[tokio::test]
 async fn without_gates_nothing_is_asked() {
     let place = place();
-    let ended = runner(&place).run(Gate::Open).await.unwrap();
+    let auto = Manner { auto: true, ..Manner::default() };
+    let ended = runner_in(&place, auto).run().await.unwrap();
     assert_eq!(passes(&ended.state), [1, 1, 1]);
     assert_eq!(ended.state.decisions, []);
     is_on_the_disk(&ended);

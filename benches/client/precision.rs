@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 
 use aforo::engine::simulated::{Answers, SimulatedEngine};
 use aforo::protocol::{EngineKind, read};
-use aforo::run::gate::Gate;
-use aforo::run::prepare::Prepare;
+use aforo::run::prepare::{Manner, Prepare};
 use serde_json::{Map, Value};
 
 use super::whole::write_protocol;
@@ -81,9 +80,11 @@ pub(crate) fn report() {
 fn client(url: &str) -> HashMap<String, u64> {
     let folder = tempfile::tempdir().unwrap();
     let path = write_protocol(&folder, url, "simulated", REQUESTS, STREAMS, &answer());
-    let runner = Prepare::new(read(&path, &[]).unwrap()).unwrap().open(&folder.path().join("runs")).unwrap();
+    let prepared = Prepare::new(read(&path, &[]).unwrap()).unwrap();
+    let run_folder = prepared.create(&folder.path().join("runs")).unwrap();
+    let runner = prepared.open(run_folder, Manner { auto: true, ..Manner::default() }).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let ended = runtime.block_on(runner.run(Gate::Open)).unwrap();
+    let ended = runtime.block_on(runner.run()).unwrap();
     let pass = &ended.state.steps[0].passes[0];
     assert_eq!(pass.in_flight_peak, u32::try_from(STREAMS).ok(), "exactly the asked number in flight");
     let stamped = pass.requests.iter().map(|request| {

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aforo::protocol::read;
-use aforo::run::gate::Gate;
-use aforo::run::prepare::Prepare;
+use aforo::run::prepare::{Manner, Prepare};
 use aforo::run::runner::Ended;
 use tempfile::TempDir;
 
@@ -22,8 +21,10 @@ pub(crate) fn run(server: &Server, plan: Plan) -> Duration {
     let frozen = read(&path, &[]).unwrap();
     let before = cpu_time();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let runner = Prepare::new(frozen).unwrap().open(&folder.path().join("runs")).unwrap();
-    let ended: Ended = runtime.block_on(runner.run(Gate::Open)).unwrap();
+    let prepared = Prepare::new(frozen).unwrap();
+    let run_folder = prepared.create(&folder.path().join("runs")).unwrap();
+    let runner = prepared.open(run_folder, Manner { auto: true, ..Manner::default() }).unwrap();
+    let ended: Ended = runtime.block_on(runner.run()).unwrap();
     let cpu = cpu_time() - before;
     let pass = &ended.state.steps[0].passes[0];
     assert_eq!(pass.requests.len(), plan.requests);
