@@ -11,19 +11,15 @@ use std::process::{Child, Stdio};
 
 use aforo::measure::Phase;
 use aforo::protocol::FailureReason;
-use aforo::run::event::{Event, Line, PassEnd, RunEnd};
+use aforo::run::event::{Event, PassEnd, RunEnd};
 use rustix::process::Signal;
 use serde_json::json;
 use support::stub::{self, Asked, Reply};
-use support::{RunFiles, Said, Workplace, count, id, signal, wait};
+use support::{RunFiles, Said, Workplace, count, id, measured, signal, wait};
 
 /// Slow enough that a signal finds requests in flight: about 0.1 s a request.
 const SLOW: [&str; 3] =
     ["engine.simulated.iteration=10ms", "baseline.concurrency=4", "measure.warm_up.documents=1"];
-
-fn measured(line: &Line) -> bool {
-    matches!(&line.event, Event::Request { request, .. } if request.phase == Phase::Measurement)
-}
 
 fn start(place: &Workplace, sets: &[&str]) -> Child {
     place.command(&Workplace::run_arguments(sets)).spawn().unwrap()

@@ -3,6 +3,7 @@
 
 pub mod records;
 pub mod stub;
+pub mod viewer;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use aforo::measure::Phase;
 use aforo::results::{export, row};
 use aforo::run::event::{Event, Line};
 use aforo::run::journal;
@@ -18,7 +20,7 @@ use aforo::run::state::State;
 use tempfile::TempDir;
 
 /// Longest time that anything in a test may take before it counts as hanging.
-const HANGS: Duration = Duration::from_secs(60);
+pub const HANGS: Duration = Duration::from_secs(60);
 
 /// A protocol against the fast simulated engine. Tests change it with `--set`.
 const PROTOCOL: &str = r#"
@@ -159,6 +161,11 @@ pub fn until(is_so: impl Fn() -> bool) {
         assert!(begun.elapsed() < HANGS, "it never came to it");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a line records a measured request.
+pub fn measured(line: &Line) -> bool {
+    matches!(&line.event, Event::Request { request, .. } if request.phase == Phase::Measurement)
 }
 
 /// The id of a document of [`Workplace`].
