@@ -2,7 +2,7 @@
 //!
 //! Judging and writing happen elsewhere, so that nothing delays the reads whose times are taken here.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,7 +11,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, LocalSet};
 
+use super::halt::Halt;
 use super::live::Live;
+use super::trouble::Trouble;
+use super::vigil::Vigil;
 use crate::engine::Stamp;
 use crate::engine::openai::{Answer, Dialer, Exchange, Limits, Prepared, RequestForm, Slot};
 
@@ -45,14 +48,16 @@ pub struct Work {
     pub phase: Phase,
     /// Documents in the order in which they are sent.
     pub documents: Arc<[Prepared]>,
-    /// How many of them, from the first.
-    pub count: usize,
+    /// Positions in `documents` of those that are sent, in this order.
+    pub picks: Arc<[usize]>,
     /// How a document becomes a request.
     pub form: RequestForm,
     /// Requests kept in flight: never more, and never fewer while documents remain.
     pub concurrency: u32,
     /// Time limits of a request.
     pub limits: Limits,
+    /// Share of the last requests without an answer above which nothing more is sent; 1 never stops the load.
+    pub max_error_rate: f64,
     /// Prefix of the request ids that the engine's own log shows.
     pub request_prefix: String,
 }
@@ -77,12 +82,16 @@ pub struct Capture {
 }
 
 /// How a phase ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PhaseEnd {
     /// Every document was sent and ended.
     Complete,
-    /// The stop came before.
+    /// [`Halt::Now`] came before.
     Stopped,
+    /// [`Halt::Drain`] came before every document was sent; those that were sent have ended.
+    Drained,
+    /// It made no sense to send more; what was in flight has ended.
+    Cut(Trouble),
 }
 
 /// The load thread is gone.
@@ -116,8 +125,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts the thread. `stop` turning true ends what is in flight.
-    pub fn start(dialer: Dialer, stop: watch::Receiver<bool>) -> Result<Self, LoadError> {
+    /// Starts the thread. `halt` tells it to stop; one whose sender is gone means [`Halt::Now`].
+    pub fn start(dialer: Dialer, halt: watch::Receiver<Halt>) -> Result<Self, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, mut taken) = mpsc::unbounded_channel::<Order>();
         let live = Arc::new(Live::default());
@@ -126,7 +135,7 @@ impl Load {
             LocalSet::new().block_on(&runtime, async move {
                 let mut slots = Vec::new();
                 while let Some(order) = taken.recv().await {
-                    slots = take_phase(order, slots, &dialer, &counts, &stop).await;
+                    slots = take_phase(order, slots, &dialer, &counts, &halt).await;
                 }
             });
         })?;
@@ -164,24 +173,29 @@ async fn take_phase(
     mut slots: Vec<Slot>,
     dialer: &Dialer,
     live: &Arc<Live>,
-    stop: &watch::Receiver<bool>,
+    halt: &watch::Receiver<Halt>,
 ) -> Vec<Slot> {
     let Order { work, sink, done } = order;
-    let places = usize::try_from(work.concurrency).unwrap_or(usize::MAX).min(work.count.max(1));
+    let places = usize::try_from(work.concurrency).unwrap_or(usize::MAX).min(work.picks.len().max(1));
     // A short phase does not close what the next one needs.
     slots.truncate(usize::try_from(work.concurrency).unwrap_or(usize::MAX));
     slots.resize_with(places.max(slots.len()), || Slot::new(dialer.clone()));
-    let ahead = slots.into_iter().map(|slot| connect(slot, work.limits.whole, stop.clone()));
+    let ahead = slots.into_iter().map(|slot| connect(slot, work.limits.whole, halt.clone()));
     // Without `done` whoever waits learns that the phase is not whole: a slot that ended unexpectedly may have taken a
     // document with it.
     let Ok(slots) = all(ahead).await else { return Vec::new() };
-    let phase =
-        Rc::new(PhaseState { work, next: Cell::new(0), cut: Cell::new(false), live: Arc::clone(live), sink });
-    let busy = slots.into_iter().map(|slot| keep_busy(Rc::clone(&phase), slot, stop.clone()));
+    let phase = Rc::new(PhaseState {
+        next: Cell::new(0),
+        cancelled: Cell::new(false),
+        vigil: RefCell::new(Vigil::new(work.concurrency, work.max_error_rate)),
+        trouble: OnceCell::new(),
+        work,
+        live: Arc::clone(live),
+        sink,
+    });
+    let busy = slots.into_iter().map(|slot| keep_busy(Rc::clone(&phase), slot, halt.clone()));
     let Ok(kept) = all(busy).await else { return Vec::new() };
-    // A stop that comes when the last answer is in takes nothing from the phase.
-    let whole = phase.next.get() >= phase.work.count && !phase.cut.get();
-    let end = if whole || !*stop.borrow() { PhaseEnd::Complete } else { PhaseEnd::Stopped };
+    let end = phase.end(*halt.borrow());
     // A receiver that is gone has stopped waiting for the phase; nothing depends on it any more.
     let _ = done.send(end);
     kept
@@ -207,14 +221,14 @@ async fn all(
 }
 
 /// Opens a slot's connection before the first request, so that it is part of no measured time.
-async fn connect(mut slot: Slot, limit: Duration, mut stop: watch::Receiver<bool>) -> Slot {
+async fn connect(mut slot: Slot, limit: Duration, mut halt: watch::Receiver<Halt>) -> Slot {
     tokio::select! {
         biased;
         connected = slot.connect(limit) => if let Err(error) = connected {
             // The request itself will fail with this reason and be counted.
             tracing::debug!(%error, "connection not opened ahead");
         },
-        _ = stop.wait_for(|stop| *stop) => {}
+        _ = halt.wait_for(|halt| *halt == Halt::Now) => {}
     }
     slot
 }
@@ -223,7 +237,10 @@ struct PhaseState {
     work: Work,
     next: Cell<usize>,
     /// Set when a request was cancelled.
-    cut: Cell<bool>,
+    cancelled: Cell<bool>,
+    vigil: RefCell<Vigil>,
+    /// The first one that was seen.
+    trouble: OnceCell<Trouble>,
     live: Arc<Live>,
     sink: Sink,
 }
@@ -231,14 +248,40 @@ struct PhaseState {
 impl PhaseState {
     fn take_next(&self) -> Option<&Prepared> {
         let next = self.next.get();
-        let document = self.work.documents.get(next).filter(|_| next < self.work.count)?;
+        let document = self.work.documents.get(*self.work.picks.get(next)?)?;
         self.next.set(next + 1);
         Some(document)
     }
+
+    /// Sees how a request of a pass ended.
+    fn see(&self, capture: &Capture) {
+        if self.work.phase != Phase::Probe
+            && let Some(trouble) = self.vigil.borrow_mut().see(capture)
+        {
+            // The first one counts: the others follow from it.
+            let _ = self.trouble.set(trouble);
+        }
+    }
+
+    fn end(&self, halt: Halt) -> PhaseEnd {
+        let all_sent = self.next.get() >= self.work.picks.len() && !self.cancelled.get();
+        match (self.trouble.get(), halt) {
+            // With every document sent a high error rate is a result like another: there is nothing to hold back.
+            (Some(Trouble::ErrorRate { .. }), _) if all_sent => PhaseEnd::Complete,
+            // But what was spent on an engine that is gone can be asked again when it is back.
+            (Some(trouble), Halt::No | Halt::Drain) => PhaseEnd::Cut(trouble.clone()),
+            // A stop that comes when the last answer is in takes nothing from the phase.
+            (None, _) if all_sent => PhaseEnd::Complete,
+            (_, Halt::Now) => PhaseEnd::Stopped,
+            (None, Halt::Drain) => PhaseEnd::Drained,
+            (None, Halt::No) => PhaseEnd::Complete,
+        }
+    }
 }
 
-async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Receiver<bool>) -> Slot {
-    while !*stop.borrow()
+async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut halt: watch::Receiver<Halt>) -> Slot {
+    while *halt.borrow() == Halt::No
+        && phase.trouble.get().is_none()
         && let Some(document) = phase.take_next()
     {
         let scheduled = Stamp::now();
@@ -250,11 +293,11 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
             biased;
             () = slot.ask(&id, &body, phase.work.limits, &mut exchange, &mut answer) => false,
             // An error means that nobody is left to stop the run: it counts as a stop.
-            _ = stop.wait_for(|stop| *stop) => true,
+            _ = halt.wait_for(|halt| *halt == Halt::Now) => true,
         };
         phase.live.end();
         let ended = Stamp::now();
-        phase.cut.set(phase.cut.get() || cancelled);
+        phase.cancelled.set(phase.cancelled.get() || cancelled);
         let capture = Capture {
             index: document.index,
             phase: phase.work.phase,
@@ -264,6 +307,7 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut stop: watch::Recei
             answer,
             cancelled,
         };
+        phase.see(&capture);
         // Without a writer, what is measured from here on could not be kept.
         if !(phase.sink)(capture) || cancelled {
             break;

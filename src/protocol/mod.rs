@@ -195,6 +195,8 @@ pub struct Measure {
     pub timeout: Duration,
     /// Limit on the silence between two reads of one stream (before the first one too).
     pub chunk_timeout: Duration,
+    /// Share of the last requests without an answer, 0 to 1, above which a pass is cut; 1 never cuts.
+    pub max_error_rate: f64,
     /// How passes are kept independent of each other's prompts.
     pub prefix_cache: PrefixCache,
 }

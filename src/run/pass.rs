@@ -141,6 +141,7 @@ impl Runner {
         let recorded = self.recorded(id);
         let clocks = Clocks::now();
         let (end, disk) = self.load(ready, id, work).await?;
+        // Durations come from the monotonic clock, which stands still during sleep: what is noted distorts none.
         let drift = Clocks::now().drift_since(&clocks);
         let counts = ready.load.live().counts();
         let engine = match scrape {
@@ -148,7 +149,7 @@ impl Runner {
             None => None,
         };
         self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
-        if drift.is_notable() {
+        if let Some(drift) = drift {
             self.recorder.append(Event::ClockNoted { id, phase, drift })?;
         }
         self.settled().await?;

@@ -124,6 +124,26 @@ const MEMORY: &[&str] = &[
     "requires more system memory",
 ];
 
+/// Texts that say that the card itself is gone, in lower case. What ends a process on the card but leaves the card (an
+/// illegal access, a failed launch) is none: the engine shows it by ending.
+const GPU_LOST: &[&str] = &[
+    // NVML and CUDA: Xid 79 and its like
+    "gpu is lost",
+    "gpu_is_lost",
+    "fallen off the bus",
+    // CUDA: the card's memory can no longer be trusted, the driver takes it away
+    "uncorrectable ecc error",
+    // CUDA, in a process that had the card before
+    "no cuda-capable device is detected",
+    "device(s) is/are busy or unavailable",
+];
+
+/// Whether a text says that the card is gone.
+pub fn is_gpu_lost(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    GPU_LOST.iter().any(|known| text.contains(known))
+}
+
 /// Whether a text says that the engine ran out of memory: a body, an error object, lines of a log.
 pub fn is_memory(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text).to_ascii_lowercase();

@@ -21,7 +21,7 @@ pub mod sse;
 pub use answer::{Answer, End, Outcome, OutputRead, Times};
 pub use chunk::{EngineTimes, Finish, Usage};
 pub use endpoint::{ApiKey, Endpoint, EndpointError};
-pub use failure::short;
+pub use failure::{Failure, is_gpu_lost, short};
 pub use request::{Isolation, Prepared, RequestForm};
 pub use slot::{Dialer, Exchange, Limits, Slot};
 pub use socket::ConnectError;

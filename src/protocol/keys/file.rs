@@ -311,6 +311,12 @@ const MEASURE: Table = Table::of(&[
         "Limit on the silence before and between two reads of one stream.",
     ),
     default(
+        "max_error_rate",
+        "0.5",
+        SHARE,
+        "Share of the last 50 requests without an answer above which a pass is cut and you are asked; 1 never cuts.",
+    ),
+    default(
         "prefix_cache",
         "\"isolated\"",
         word(&["isolated", "as-is"]),
