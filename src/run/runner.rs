@@ -15,7 +15,7 @@ use super::folder::RunFolder;
 use super::gate::Gate;
 use super::machine::Machine;
 use super::prepare::Prepare;
-use super::recorder::Recorder;
+use super::recorder::{Begun, Recorder};
 use super::scrape::Scrape;
 use super::state::State;
 use crate::engine::openai::{Dialer, Endpoint, Isolation, Limits, RequestForm};
@@ -89,8 +89,13 @@ impl Runner {
         folder.write("protocol.toml", frozen.source.as_bytes())?;
         folder.write_json("machine.json", &Machine::look())?;
         let (notices, lines) = mpsc::unbounded_channel();
-        let recorder =
-            Recorder::start(&folder, frozen.protocol.quality.clone(), Arc::clone(corpus), notices)?;
+        let recorder = Recorder::start(
+            &folder,
+            frozen.protocol.quality.clone(),
+            Arc::clone(corpus),
+            Begun::default(),
+            notices,
+        )?;
         let (stop, stopped) = watch::channel(false);
         let (lines, stop, live) = (Some(lines), Arc::new(stop), Arc::default());
         Ok(Self { prepared, folder, recorder, lines, stop, stopped, live })
@@ -326,7 +331,7 @@ impl Runner {
                 .ok(),
             _ => None,
         };
-        let sink = self.recorder.captures(id)?;
+        let sink = self.recorder.captures(id);
         let end = ready.load.take(work, Box::new(move |capture| sink.take(capture))).await?;
         let counts = ready.load.live().counts();
         let engine = match scrape {
