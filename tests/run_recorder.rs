@@ -69,8 +69,9 @@ async fn what_is_committed_is_whole_in_the_file_and_already_in_the_fold() {
         assert!(bytes.ends_with(b"\n"));
         let lines = std::str::from_utf8(bytes).unwrap().lines().count();
         assert_eq!(lines as u64, now.next_seq);
-        let measured = lines.saturating_sub(3);
-        assert!(texts(&run.outputs()).len() >= measured, "a text is there before its line");
+        // The next text may be half written.
+        let texts = fs::read_to_string(run.outputs()).unwrap_or_default().matches('\n').count();
+        assert!(texts + 3 >= lines, "a text is there before its line");
         last = now;
     }
 }
