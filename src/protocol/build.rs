@@ -39,6 +39,7 @@ pub(super) fn protocol(tree: &Tree, folder: &Path, user: String) -> Option<Proto
             repetitions: measure.integer("repetitions")?,
             timeout: measure.duration("timeout")?,
             chunk_timeout: measure.duration("chunk_timeout")?,
+            max_error_rate: measure.number("max_error_rate")?,
             prefix_cache: match measure.text("prefix_cache")? {
                 "as-is" => PrefixCache::AsIs,
                 _ => PrefixCache::Isolated,

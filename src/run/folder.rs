@@ -94,9 +94,27 @@ impl RunFolder {
         self.path.join("aforo.log")
     }
 
+    /// `runner.lock`.
+    pub fn lock(&self) -> PathBuf {
+        self.path.join("runner.lock")
+    }
+
     /// `outputs/step-02-pass-1.jsonl`; the baseline is step 1.
     pub fn outputs(&self, id: PassId) -> PathBuf {
-        self.path.join("outputs").join(format!("step-{:02}-pass-{}.jsonl", id.step + 1, id.pass))
+        self.path.join("outputs").join(outputs_name(id))
+    }
+
+    /// Passes that have an outputs file, in no order. A file of another name is nobody's.
+    pub fn passes_with_outputs(&self) -> Result<Vec<PassId>, FolderError> {
+        let path = self.path.join("outputs");
+        let names = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.and_then(|entries| {
+                entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
+            }),
+        };
+        let names = names.map_err(|source| FolderError { path, source })?;
+        Ok(names.iter().filter_map(|name| pass_of(name.to_str()?)).collect())
     }
 
     /// Writes a whole file so that a reader sees the old one or the new one, never a part.
@@ -114,6 +132,18 @@ impl RunFolder {
     }
 }
 
+fn outputs_name(id: PassId) -> String {
+    format!("step-{:02}-pass-{}.jsonl", id.step + 1, id.pass)
+}
+
+/// The pass whose outputs file has this name.
+fn pass_of(name: &str) -> Option<PassId> {
+    let (step, pass) = name.strip_prefix("step-")?.strip_suffix(".jsonl")?.split_once("-pass-")?;
+    let id = PassId { step: step.parse::<usize>().ok()?.checked_sub(1)?, pass: pass.parse().ok()? };
+    // Numbers can be written in more than one way.
+    (outputs_name(id) == name).then_some(id)
+}
+
 /// Opens a file that is only ever appended to. Its name is on the disk when this returns.
 pub fn append_to(path: &Path) -> Result<File, FolderError> {
     let file = OpenOptions::new()
@@ -124,6 +154,15 @@ pub fn append_to(path: &Path) -> Result<File, FolderError> {
         .map_err(|source| FolderError { path: path.to_owned(), source })?;
     sync_names(folder_of(path))?;
     Ok(file)
+}
+
+/// Cuts the end of a file off. It is gone from the disk too when this returns.
+pub fn cut(path: &Path, length: u64) -> Result<(), FolderError> {
+    let cut = OpenOptions::new().write(true).open(path).and_then(|file| {
+        file.set_len(length)?;
+        file.sync_all()
+    });
+    cut.map_err(|source| FolderError { path: path.to_owned(), source })
 }
 
 /// Writes beside the file, syncs, and renames over it. When that fails nothing is left beside it.

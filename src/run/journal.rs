@@ -52,28 +52,48 @@ pub struct Journal {
     pub torn: bool,
 }
 
+/// What a journal's file consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Complete lines.
+    pub lines: usize,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// True when a line without its end follows.
+    pub torn: bool,
+}
+
 /// Reads a journal. A last line without its end never happened.
 pub fn read(path: &Path) -> Result<Journal, JournalError> {
+    let mut lines = Vec::new();
+    let extent = each(path, |line| lines.push(line))?;
+    Ok(Journal { lines, torn: extent.torn })
+}
+
+/// Reads a journal line by line, without keeping any.
+pub fn each(path: &Path, mut take: impl FnMut(Line)) -> Result<Extent, JournalError> {
     let fail = |source| JournalError::File { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(fail)?);
-    let (mut journal, mut bytes) = (Journal::default(), Vec::new());
+    let (mut extent, mut bytes) = (Extent::default(), Vec::new());
     while file.read_until(b'\n', &mut bytes).map_err(fail)? > 0 {
         if !bytes.ends_with(b"\n") {
-            journal.torn = true;
+            extent.torn = true;
             break;
         }
-        if journal.lines.is_empty() {
+        if extent.lines == 0 {
             check_version(path, &bytes)?;
         }
-        let line = line_of(&bytes, journal.lines.len()).map_err(|why| JournalError::Line {
+        let line = line_of(&bytes, extent.lines).map_err(|why| JournalError::Line {
             path: path.to_owned(),
-            line: journal.lines.len() + 1,
+            line: extent.lines + 1,
             why,
         })?;
-        journal.lines.push(line);
+        extent.lines += 1;
+        extent.bytes += bytes.len() as u64;
+        take(line);
         bytes.clear();
     }
-    Ok(journal)
+    Ok(extent)
 }
 
 /// A line at its place: one that was taken out or put in would change every figure without a word.

@@ -1,11 +1,13 @@
 //! The steps of a run. A run is a stream of events with one writer; its state is a pure fold of them.
 
+mod appender;
 mod attend;
 pub mod batch;
 pub mod cause;
 pub mod control;
 pub mod decision;
 pub mod desk;
+mod disk;
 pub mod error;
 pub mod event;
 pub mod folder;
@@ -25,3 +27,4 @@ pub mod runner;
 pub mod scrape;
 pub mod standing;
 pub mod state;
+mod writer;

@@ -167,7 +167,7 @@ impl Runner {
         id: PassId,
         work: Work,
     ) -> Result<(PhaseEnd, Option<String>), RunError> {
-        let sink = self.recorder.captures(id)?;
+        let sink = self.recorder.captures(id);
         let taking = ready.load.take(work, Box::new(move |capture| sink.take(capture)));
         tokio::pin!(taking);
         let mut trouble = self.recorder.trouble();

@@ -1,110 +1,114 @@
 //! The one writer of a run folder: judges what the load captured, writes texts and events, and keeps the fold.
 //!
 //! A thread of its own, so that neither judging nor the disk delays the reads of the load. A text is synced to the
-//! disk before its journal line is written; lines are held back for at most [`HOLD`] so that many share one sync.
+//! disk before its journal line is written; many lines share one sync.
+//!
+//! A disk that takes nothing loses nothing: what was handed over stays in memory, in order, and is written when the
+//! disk takes it again. That memory is bounded because [`Recorder::trouble`] makes the runner stop the load: from then
+//! on at most the requests in flight, and what a person decides, are added. It tells of a disk that refuses a write
+//! at once, and of one that hangs when something is handed over, or waited for, 10 s later.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use tokio::sync::{mpsc as notices, oneshot};
+use tokio::sync::{mpsc as notices, oneshot, watch};
 
+use super::appender::Appender;
+use super::disk::Disk;
 use super::event::{Event, Line, PassId};
-use super::folder::{FolderError, RunFolder, append_to};
-use super::outputs::OutputLine;
+use super::folder::{FolderError, RunFolder};
 use super::state::State;
-use crate::engine::Stamp;
-use crate::measure::{Capture, Phase, RequestRecord};
+use super::writer::{Entry, Outlets, Writer};
+use crate::measure::Capture;
 use crate::protocol::QualityRule;
 use crate::protocol::corpus::Corpus;
 
-/// Longest time that a journal line waits for others to share a sync with.
-const HOLD: Duration = Duration::from_millis(100);
+/// How often whoever waits for the disk looks whether it hangs.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The folder can no longer be written.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the run folder cannot be written any more: {0}; what was recorded before is safe")]
 pub struct RecordError(String);
 
-impl From<&FolderError> for RecordError {
-    fn from(error: &FolderError) -> Self {
-        Self(error.to_string())
+impl RecordError {
+    fn gone() -> Self {
+        Self("its writer ended".to_owned())
     }
 }
 
-enum Entry {
-    Event(Event),
-    Capture(PassId, Box<Capture>),
-    Sync(oneshot::Sender<Result<(), RecordError>>),
+/// Where a recorder begins: what is in the run folder already. The default is an empty folder.
+#[derive(Debug, Clone, Default)]
+pub struct Begun {
+    /// The fold of the journal.
+    pub state: State,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// How much of the journal is on the disk and in the fold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// Its length.
+    pub bytes: u64,
+    /// Sequence number of the next line.
+    pub next_seq: u64,
 }
 
 /// Handle of the recorder thread.
 #[derive(Debug)]
 pub struct Recorder {
-    entries: Option<mpsc::Sender<Entry>>,
+    entries: mpsc::Sender<Entry>,
     state: Arc<Mutex<State>>,
-    broken: Arc<OnceLock<RecordError>>,
-    thread: Option<JoinHandle<()>>,
+    committed: watch::Receiver<Committed>,
+    disk: Arc<Disk>,
+    /// `None` once its end was awaited.
+    thread: Option<JoinHandle<Result<(), FolderError>>>,
 }
 
 /// A cheap handle that takes captures of one pass.
 #[derive(Debug, Clone)]
 pub struct CaptureSink {
     entries: mpsc::Sender<Entry>,
+    disk: Arc<Disk>,
     id: PassId,
 }
 
 impl CaptureSink {
     /// Hands a capture over; false when the recorder is gone.
     pub fn take(&self, capture: Capture) -> bool {
+        self.disk.look(Instant::now());
         self.entries.send(Entry::Capture(self.id, Box::new(capture))).is_ok()
     }
 }
 
 impl Recorder {
-    /// Starts the thread on a new journal. Every line but those of requests is also sent to `notices`.
+    /// Starts the thread after what is in the folder. Every new line but those of requests is also sent to `notices`.
     pub fn start(
         folder: &RunFolder,
         rule: QualityRule,
         corpus: Arc<Corpus>,
+        begun: Begun,
         notices: notices::UnboundedSender<Line>,
     ) -> Result<Self, FolderError> {
-        let journal = append_to(&folder.journal())?;
+        let journal = Appender::open(folder.journal(), begun.bytes)?;
+        let first = Committed { bytes: begun.bytes, next_seq: begun.state.next_seq };
+        let state = Arc::new(Mutex::new(begun.state));
+        let disk = Arc::new(Disk::new());
+        let (committed, receiver) = watch::channel(first);
+        let outlets = Outlets { state: Arc::clone(&state), committed, disk: Arc::clone(&disk), notices };
+        let writer = Writer::new(folder.clone(), journal, (rule, corpus), outlets);
         let (entries, taken) = mpsc::channel();
-        let state = Arc::new(Mutex::new(State::default()));
-        let broken = Arc::new(OnceLock::new());
-        let writer = Writer {
-            folder: folder.clone(),
-            journal,
-            outputs: None,
-            rule,
-            corpus,
-            held: Vec::new(),
-            held_since: None,
-            synced_at: None,
-            next_seq: 0,
-            state: Arc::clone(&state),
-            notices,
-        };
-        let reason = Arc::clone(&broken);
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || {
-                if let Err(error) = writer.run(&taken) {
-                    tracing::error!(%error, "the run folder cannot be written");
-                    // The first reason is the one that counts.
-                    let _ = reason.set(RecordError::from(&error));
-                }
-            })
+            .spawn(move || writer.run(&taken))
             .map_err(|source| FolderError { path: folder.journal(), source })?;
-        Ok(Self { entries: Some(entries), state, broken, thread: Some(thread) })
+        Ok(Self { entries, state, committed: receiver, disk, thread: Some(thread) })
     }
 
-    /// The fold of what has been written. Hold it shortly.
+    /// The fold of what is on the disk. Hold it shortly.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,152 +118,66 @@ impl Recorder {
         Arc::clone(&self.state)
     }
 
-    /// Appends an event.
+    /// How much of the journal is on the disk. It changes after the fold did.
+    pub fn committed(&self) -> watch::Receiver<Committed> {
+        self.committed.clone()
+    }
+
+    /// One sentence for the person while the disk takes nothing. Nothing is lost meanwhile, but everything that is
+    /// handed over stays in memory: whoever lets requests be sent has to stop. `None` when all is on the disk.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.disk.trouble()
+    }
+
+    /// Appends an event. Fails only when the thread is gone.
     pub fn append(&self, event: Event) -> Result<(), RecordError> {
+        self.disk.look(Instant::now());
         self.send(Entry::Event(event))
     }
 
     /// A sink for the captures of a pass.
-    pub fn captures(&self, id: PassId) -> Result<CaptureSink, RecordError> {
-        let entries = self.entries.clone().ok_or_else(|| self.reason())?;
-        Ok(CaptureSink { entries, id })
+    pub fn captures(&self, id: PassId) -> CaptureSink {
+        CaptureSink { entries: self.entries.clone(), disk: Arc::clone(&self.disk), id }
     }
 
-    /// Waits until everything handed over so far is on the disk and in the fold.
+    /// Waits until everything handed over so far is on the disk and in the fold, however long the disk takes. Fails
+    /// only when the thread is gone. Whoever stops waiting changes nothing.
     pub async fn sync(&self) -> Result<(), RecordError> {
-        let (done, synced) = oneshot::channel();
+        let (done, mut synced) = oneshot::channel();
         self.send(Entry::Sync(done))?;
-        synced.await.unwrap_or_else(|_| Err(self.reason()))
+        loop {
+            tokio::select! {
+                synced = &mut synced => return synced.map_err(|_| RecordError::gone()),
+                () = tokio::time::sleep(LOOK) => self.disk.look(Instant::now()),
+            }
+        }
+    }
+
+    /// Ends the thread when everything handed over is written. A disk in trouble is tried a last time; what it does not
+    /// take is lost then.
+    pub fn close(mut self) -> Result<(), RecordError> {
+        self.end()
     }
 
     fn send(&self, entry: Entry) -> Result<(), RecordError> {
-        self.entries.as_ref().and_then(|entries| entries.send(entry).ok()).ok_or_else(|| self.reason())
+        self.entries.send(entry).map_err(|_| RecordError::gone())
     }
 
-    fn reason(&self) -> RecordError {
-        self.broken.get().cloned().unwrap_or_else(|| RecordError("its writer ended".to_owned()))
+    fn end(&mut self) -> Result<(), RecordError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // A thread that is gone needs not be told.
+        let _ = self.entries.send(Entry::End);
+        match thread.join() {
+            Ok(written) => written.map_err(|error| RecordError(error.to_string())),
+            Err(_) => Err(RecordError("its writer panicked".to_owned())),
+        }
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.entries = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the recorder thread panicked");
+        if let Err(error) = self.end() {
+            tracing::error!(%error, "the last lines are lost");
         }
-    }
-}
-
-struct Writer {
-    folder: RunFolder,
-    journal: File,
-    outputs: Option<(PassId, File)>,
-    rule: QualityRule,
-    corpus: Arc<Corpus>,
-    /// Lines whose texts are written but perhaps not synced yet.
-    held: Vec<Line>,
-    held_since: Option<Instant>,
-    synced_at: Option<Instant>,
-    next_seq: u64,
-    state: Arc<Mutex<State>>,
-    notices: notices::UnboundedSender<Line>,
-}
-
-impl Writer {
-    fn run(mut self, entries: &mpsc::Receiver<Entry>) -> Result<(), FolderError> {
-        loop {
-            let entry = match self.held_since {
-                None => entries.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(since) => entries.recv_timeout(HOLD.saturating_sub(since.elapsed())),
-            };
-            match entry {
-                Ok(Entry::Event(event)) => self.hold(event),
-                Ok(Entry::Capture(id, capture)) => self.judge(id, &capture)?,
-                Ok(Entry::Sync(done)) => {
-                    let committed = self.commit();
-                    // Whoever asked may have stopped waiting.
-                    let _ = done.send(committed.as_ref().map(drop).map_err(RecordError::from));
-                    committed?;
-                }
-                Err(RecvTimeoutError::Timeout) => self.commit()?,
-                Err(RecvTimeoutError::Disconnected) => return self.commit(),
-            }
-            let due = self.synced_at.is_none_or(|at| at.elapsed() >= HOLD)
-                || self.held_since.is_some_and(|since| since.elapsed() >= HOLD);
-            if due {
-                self.commit()?;
-            }
-        }
-    }
-
-    fn hold(&mut self, event: Event) {
-        let line = Line { seq: self.next_seq, at: Timestamp::now(), clock: Stamp::now(), event };
-        self.next_seq += 1;
-        self.held.push(line);
-        self.held_since.get_or_insert_with(Instant::now);
-    }
-
-    fn judge(&mut self, id: PassId, capture: &Capture) -> Result<(), FolderError> {
-        let corpus = Arc::clone(&self.corpus);
-        let Some(document) = corpus.documents.get(capture.index) else {
-            tracing::error!(index = capture.index, "a capture of no document");
-            return Ok(());
-        };
-        let judgement = capture.judge(&self.rule, &document.reference);
-        let record = RequestRecord::new(&document.id, capture, &judgement);
-        if capture.phase == Phase::Measurement {
-            self.write_output(id, &OutputLine::new(&document.id, capture, judgement, record.tokens))?;
-        }
-        self.hold(Event::Request { id, request: Box::new(record) });
-        Ok(())
-    }
-
-    fn write_output(&mut self, id: PassId, output: &OutputLine) -> Result<(), FolderError> {
-        let path = self.folder.outputs(id);
-        let fail = |source| FolderError { path: path.clone(), source };
-        let file = match &mut self.outputs {
-            Some((open, file)) if *open == id => file,
-            other => {
-                if let Some((_, file)) = other {
-                    file.sync_data().map_err(fail)?;
-                }
-                &mut other.insert((id, append_to(&path)?)).1
-            }
-        };
-        let mut line = serde_json::to_vec(output).map_err(|error| fail(error.into()))?;
-        line.push(b'\n');
-        file.write_all(&line).map_err(fail)
-    }
-
-    /// Texts to the disk, then their lines, then both into the fold.
-    fn commit(&mut self) -> Result<(), FolderError> {
-        if self.held.is_empty() {
-            return Ok(());
-        }
-        let path = self.folder.journal();
-        let fail = |source| FolderError { path: path.clone(), source };
-        if let Some((_, outputs)) = &self.outputs {
-            outputs.sync_data().map_err(fail)?;
-        }
-        let mut bytes = Vec::with_capacity(self.held.len() * 512);
-        for line in &self.held {
-            serde_json::to_writer(&mut bytes, line).map_err(|error| fail(error.into()))?;
-            bytes.push(b'\n');
-        }
-        self.journal.write_all(&bytes).map_err(fail)?;
-        self.journal.sync_data().map_err(fail)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for line in self.held.drain(..) {
-            if !matches!(line.event, Event::Request { .. }) {
-                // Nobody has to listen.
-                let _ = self.notices.send(line.clone());
-            }
-            state.take(line);
-        }
-        self.held_since = None;
-        self.synced_at = Some(Instant::now());
-        Ok(())
     }
 }

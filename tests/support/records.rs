@@ -37,6 +37,7 @@ pub fn started(documents: usize, steps: usize) -> RunStarted {
         threshold: 0.5,
         steps: (0..steps).map(step).collect(),
         deadlines: Vec::new(),
+        auto: false,
     }
 }
 
