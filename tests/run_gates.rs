@@ -181,7 +181,11 @@ async fn what_is_not_possible_is_refused_with_its_reason() {
                 assert!(refused(Choice::AutoOff, "").await.contains("already"));
                 assert!(refused(Choice::Note, " ").await.contains("needs a text"));
                 assert_eq!(desk.decide(Decision::new(Choice::Note, "fan is loud")).await, Answer::Accepted);
-                assert_eq!(view.state.lock().unwrap().gate.as_ref().unwrap().seq, line.seq, "it is still open");
+                assert_eq!(
+                    view.state.lock().unwrap().gate.as_ref().unwrap().seq,
+                    line.seq,
+                    "it is still open"
+                );
                 let next = || Decision { gate: Some(line.seq), ..Decision::new(Choice::Next, "") };
                 let (first, second) = tokio::join!(desk.decide(next()), desk.decide(next()));
                 let said = [first, second];

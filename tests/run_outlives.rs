@@ -44,7 +44,8 @@ fn is_alive(pid: Pid) -> bool {
 }
 
 fn state_of(place: &Workplace) -> String {
-    let listed: serde_json::Value = serde_json::from_str(&place.aforo(&["list", "--json"]).expect(0).out).unwrap();
+    let listed: serde_json::Value =
+        serde_json::from_str(&place.aforo(&["list", "--json"]).expect(0).out).unwrap();
     listed[0]["state"].as_str().unwrap().to_owned()
 }
 
@@ -68,7 +69,10 @@ fn gone(mut child: Box<dyn portable_pty::Child + Send + Sync>) {
     }
 }
 
-fn in_terminal(place: &Workplace, program: &[&str]) -> (Box<dyn MasterPty + Send>, Box<dyn portable_pty::Child + Send + Sync>) {
+fn in_terminal(
+    place: &Workplace,
+    program: &[&str],
+) -> (Box<dyn MasterPty + Send>, Box<dyn portable_pty::Child + Send + Sync>) {
     let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
     let pair = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(program[0]);
@@ -154,7 +158,10 @@ fn a_run_is_found_followed_and_stopped_from_elsewhere() {
     let state = files.state();
     assert_eq!(state.end, Some(RunEnd::Stopped));
     let decided = &state.decisions[0];
-    assert_eq!((decided.choice, decided.who, decided.reason.as_str()), (Choice::Stop, Who::Person, "seen enough"));
+    assert_eq!(
+        (decided.choice, decided.who, decided.reason.as_str()),
+        (Choice::Stop, Who::Person, "seen enough")
+    );
     let pass = &state.steps[0].passes[0];
     assert_eq!(pass.end, Some(PassEnd::Stopped));
     let said = place.aforo(&["attach"]).expect(2);
@@ -192,7 +199,10 @@ fn the_folder_and_the_socket_are_the_persons_alone() {
     let runner: serde_json::Value =
         serde_json::from_slice(&fs::read(files.path.join("runner.json")).unwrap()).unwrap();
     let socket = PathBuf::from(runner["socket"].as_str().unwrap());
-    assert_eq!((mode(&socket), mode(&socket.parent().unwrap().to_owned()), mode(&files.path)), (0o600, 0o700, 0o700));
+    assert_eq!(
+        (mode(&socket), mode(&socket.parent().unwrap().to_owned()), mode(&files.path)),
+        (0o600, 0o700, 0o700)
+    );
     assert_eq!(runner["pid"], runner_of(&files).as_raw_nonzero().get());
     place.aforo(&["stop"]).expect(0);
     until(|| !socket.exists());
@@ -208,13 +218,19 @@ async fn a_pause_lets_what_is_in_flight_end_and_the_pass_is_completed() {
     assert_eq!(watch.gate().await, GateCause::Cut(CutCause::Paused));
     let sent = watch.state.steps[0].passes[0].requests.len();
     assert!((1..24).contains(&sent), "{sent}");
-    assert!(watch.state.steps[0].passes[0].requests.iter().all(|request| request.answered()), "none was cancelled");
+    assert!(
+        watch.state.steps[0].passes[0].requests.iter().all(|request| request.answered()),
+        "none was cancelled"
+    );
     watch.accepted(Choice::Continue, "it has gone").await;
     watch.end().await;
     let pass = &watch.state.steps[0].passes[0];
     assert_eq!((pass.end.clone(), pass.attempts, pass.requests.len()), (Some(PassEnd::Complete), 2, 24));
     let row = &files.csv()[0];
-    assert_eq!((row["resumed"].as_str(), row["duration_s"].as_str(), row["accepted_per_hour"].as_str()), ("yes", "", ""));
+    assert_eq!(
+        (row["resumed"].as_str(), row["duration_s"].as_str(), row["accepted_per_hour"].as_str()),
+        ("yes", "", "")
+    );
     assert_eq!(files.state(), watch.state, "the fold over the socket is the fold of the disk");
 }
 
@@ -253,7 +269,11 @@ async fn an_engine_that_is_gone_opens_a_gate_and_the_pass_goes_on_when_it_is_bac
             .spawn()
             .unwrap();
         let mut ready = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(engine.stdout.as_mut().unwrap()), &mut ready).unwrap();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(engine.stdout.as_mut().unwrap()),
+            &mut ready,
+        )
+        .unwrap();
         (engine, ready.split_whitespace().nth(1).unwrap().to_owned())
     };
     let text = fs::read_to_string(of_engine.path("protocol.toml")).unwrap();
@@ -285,18 +305,28 @@ async fn an_engine_that_is_gone_opens_a_gate_and_the_pass_goes_on_when_it_is_bac
     engine.wait().unwrap();
     let pass = &watch.state.steps[0].passes[0];
     assert_eq!((pass.end.clone(), pass.attempts), (Some(PassEnd::Complete), 2));
-    assert_eq!(pass.requests.iter().filter(|request| request.answered()).count(), 40, "each document has one answer");
+    assert_eq!(
+        pass.requests.iter().filter(|request| request.answered()).count(),
+        40,
+        "each document has one answer"
+    );
     assert_eq!(pass.requests.len(), 40 + burnt, "and what failed is kept beside it");
     let row = &files.csv()[0];
-    assert_eq!((row["attempts"].as_str(), row["ids_recovered"].as_str(), row["duplicates"].as_str()), ("2", "40", "0"));
+    assert_eq!(
+        (row["attempts"].as_str(), row["ids_recovered"].as_str(), row["duplicates"].as_str()),
+        ("2", "40", "0")
+    );
 }
 
 #[tokio::test]
 async fn too_many_errors_open_a_gate_and_a_smaller_value_is_a_step_of_its_own() {
-    let out_of_memory = serde_json::json!({ "error": { "message": "CUDA out of memory. Tried to allocate 2.00 GiB" } });
+    let out_of_memory =
+        serde_json::json!({ "error": { "message": "CUDA out of memory. Tried to allocate 2.00 GiB" } });
     let served = stub::start(move |asked: &Asked| {
         // Eight in flight are too many for it.
-        if asked.path == "/v1/chat/completions" && asked.header("x-request-id").is_some_and(|id| id.starts_with("aforo-2-")) {
+        if asked.path == "/v1/chat/completions"
+            && asked.header("x-request-id").is_some_and(|id| id.starts_with("aforo-2-"))
+        {
             return Reply::Page(500, out_of_memory.clone());
         }
         answering(true)(asked)
@@ -306,7 +336,9 @@ async fn too_many_errors_open_a_gate_and_a_smaller_value_is_a_step_of_its_own() 
     let files = detached(&place, &["--auto"]);
     let mut watch = Watch::attach(&files.path).await;
     let cause = watch.gate().await;
-    let GateCause::Cut(CutCause::Trouble(Trouble::ErrorRate { failed, of, limit })) = cause else { panic!("{cause:?}") };
+    let GateCause::Cut(CutCause::Trouble(Trouble::ErrorRate { failed, of, limit })) = cause else {
+        panic!("{cause:?}")
+    };
     assert!(failed * 2 > of && (limit - 0.5).abs() < 1e-9, "{failed} of {of}, {limit}");
     watch.accepted(set(4), "out of memory at 8").await;
     watch.end().await;
@@ -347,12 +379,18 @@ fn a_full_disk_pauses_the_run_and_it_goes_on_when_there_is_space() {
             }
         };
         let said = watch.decide(Choice::Pause, "").await;
-        assert!(matches!(&said, Answer::Refused { why } if why.contains("nothing can be recorded now")), "{said:?}");
+        assert!(
+            matches!(&said, Answer::Refused { why } if why.contains("nothing can be recorded now")),
+            "{said:?}"
+        );
         text
     });
     assert!(text.contains("journal.jsonl") || text.contains("step-01-pass-1.jsonl"), "{text}");
     assert!(fs::metadata(&journal_path).unwrap().len() <= full);
-    assert!(!journal::read(&journal_path).unwrap().torn, "a part of a line stands in the way of the next one");
+    assert!(
+        !journal::read(&journal_path).unwrap().torn,
+        "a part of a line stands in the way of the next one"
+    );
     limit(None);
     let said = Said::of(wait(attached)).expect(0);
     assert!(said.err.contains("PAUSED"), "{}", said.err);

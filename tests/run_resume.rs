@@ -41,19 +41,22 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let of_engine = Workplace::new(DOCUMENTS);
-        let protocol = read(&of_engine.path("protocol.toml"), &[
-            "engine.simulated.iteration=1ms".parse().unwrap(),
-            "engine.simulated.wrong_rate=0.2".parse().unwrap(),
-            "engine.simulated.broken_rate=0.1".parse().unwrap(),
-        ]);
+        let protocol = read(
+            &of_engine.path("protocol.toml"),
+            &[
+                "engine.simulated.iteration=1ms".parse().unwrap(),
+                "engine.simulated.wrong_rate=0.2".parse().unwrap(),
+                "engine.simulated.broken_rate=0.1".parse().unwrap(),
+            ],
+        );
         let protocol = protocol.unwrap().protocol;
         let EngineKind::Simulated(model) = &protocol.engine.kind else { unreachable!() };
         let documents = protocol.load_corpus().unwrap().documents.into_iter();
         let answers = Answers::new(documents.map(|d| (d.text, d.reference.0.into_iter().collect())));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let engine = runtime
-            .block_on(SimulatedEngine::start(model, answers, "127.0.0.1:0".parse().unwrap()))
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let engine =
+            runtime.block_on(SimulatedEngine::start(model, answers, "127.0.0.1:0".parse().unwrap())).unwrap();
         engine.start_recording(1_000_000);
         let place = Workplace::with_server(DOCUMENTS, &engine.base_url());
         let text = fs::read_to_string(place.path("protocol.toml")).unwrap();
@@ -157,8 +160,9 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
         let mut before: Vec<u8> = Vec::new();
         while killed_after(runner, Duration::from_millis(random.below(350))) {
             kills += 1;
-            let exists = fs::read_dir(bench.place.path("aforo-runs"))
-                .is_ok_and(|mut runs| runs.next().is_some_and(|run| run.unwrap().path().join("protocol.toml").exists()));
+            let exists = fs::read_dir(bench.place.path("aforo-runs")).is_ok_and(|mut runs| {
+                runs.next().is_some_and(|run| run.unwrap().path().join("protocol.toml").exists())
+            });
             if !exists {
                 // Killed before there was anything of a run.
                 let _ = fs::remove_dir_all(bench.place.path("aforo-runs"));
@@ -181,7 +185,8 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
         assert_eq!(state.end, Some(RunEnd::Done));
         assert_eq!(state.cautions, Vec::<String>::new());
         assert_eq!(verdicts(&files), undisturbed, "another table than without kills");
-        resumed_passes += state.steps.iter().flat_map(|step| &step.passes).filter(|pass| pass.attempts > 1).count();
+        resumed_passes +=
+            state.steps.iter().flat_map(|step| &step.passes).filter(|pass| pass.attempts > 1).count();
 
         let answered = recorded(&files);
         for stream in bench.engine.records() {
@@ -213,11 +218,16 @@ fn a_half_measured_pass_is_repeated_when_the_person_says_so() {
     wait(runner);
     let measured = bench.place.run_folder().state().steps[0].passes[0].requests.len();
     let refused = bench.place.aforo(&["resume", "--auto"]).expect(2);
-    assert!(refused.err.contains("half measured") && refused.err.contains("--complete or --repeat"), "{}", refused.err);
+    assert!(
+        refused.err.contains("half measured") && refused.err.contains("--complete or --repeat"),
+        "{}",
+        refused.err
+    );
     bench.place.aforo(&["resume", "--auto", "--repeat", "--reason", "the fan was loud"]).expect(0);
     let files = bench.place.run_folder();
     let state = files.state();
-    let first: Vec<_> = state.steps[0].passes.iter().map(|pass| (pass.number, pass.end.clone(), pass.attempts)).collect();
+    let first: Vec<_> =
+        state.steps[0].passes.iter().map(|pass| (pass.number, pass.end.clone(), pass.attempts)).collect();
     assert_eq!(first, [(1, None, 1), (2, Some(PassEnd::Complete), 1), (3, Some(PassEnd::Complete), 1)]);
     assert_eq!(state.steps[0].passes[0].requests.len(), measured, "what was measured is kept");
     assert_eq!(state.decisions[0].reason, "the fan was loud");

@@ -72,7 +72,8 @@ struct Taken {
 }
 
 fn only_run(folder: &Path) -> PathBuf {
-    let mut runs: Vec<_> = fs::read_dir(folder.join("aforo-runs")).unwrap().map(|run| run.unwrap().path()).collect();
+    let mut runs: Vec<_> =
+        fs::read_dir(folder.join("aforo-runs")).unwrap().map(|run| run.unwrap().path()).collect();
     assert_eq!(runs.len(), 1);
     runs.remove(0)
 }
@@ -111,7 +112,8 @@ fn take(folder: &Path, plan: &Plan, watch: impl FnOnce(&Path) -> Vec<Child>) -> 
     let requests = lines.iter().filter(|line| matches!(line.event, Event::Request { .. })).count();
     // The probe is one more.
     assert_eq!(requests, plan.passes * DOCUMENTS + 1);
-    let durations = aforo::results::row::rows(&state).iter().map(|row| row.duration.unwrap().as_secs_f64()).sum();
+    let durations =
+        aforo::results::row::rows(&state).iter().map(|row| row.duration.unwrap().as_secs_f64()).sum();
     Taken { seconds: durations, peak_mib, cpu }
 }
 
@@ -151,7 +153,8 @@ fn main() {
     let text = fs::read_to_string(folder.path().join("engine.toml")).unwrap();
     let (before, rest) = text.split_once("[engine]").unwrap();
     let (_, after) = rest.split_once("[quality]").unwrap();
-    let server = format!("[engine]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"simulated\"\n[quality]");
+    let server =
+        format!("[engine]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"simulated\"\n[quality]");
     fs::write(folder.path().join("protocol.toml"), format!("{before}{server}{after}")).unwrap();
 
     println!("| run | requests | seconds | requests/s | runner's peak MiB | runner's CPU s |");

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::ProtocolArgs;
 use super::exit::{CliError, Exit};
 use super::print::print;
 use super::protocol_file::{read_protocol, show_cautions};
 use super::safe::safe;
-use super::ProtocolArgs;
 use crate::run::plan;
 
 pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {

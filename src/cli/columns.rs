@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::ColumnsArgs;
 use super::exit::{CliError, Exit};
-use super::{ColumnsArgs, run::print};
+use super::print::print;
 use crate::results::columns::COLUMNS;
 
 pub(super) fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {

@@ -39,7 +39,13 @@ pub(super) fn open(prepared: Prepare, folder: RunFolder, manner: Manner) -> Resu
 }
 
 /// Takes a run to its end in this process and shows its results.
-pub(super) fn take(prepared: Prepare, folder: RunFolder, manner: Manner, input: Input, json: bool) -> Result<Exit, CliError> {
+pub(super) fn take(
+    prepared: Prepare,
+    folder: RunFolder,
+    manner: Manner,
+    input: Input,
+    json: bool,
+) -> Result<Exit, CliError> {
     let runtime = runtime()?;
     let _in_runtime = runtime.enter();
     let runner = open(prepared, folder, manner)?;

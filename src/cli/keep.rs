@@ -14,9 +14,9 @@ use crate::run::state::State;
 
 /// Writes `results.csv` after each pass and at the end, and hands each line on to the next viewer.
 pub(super) fn results_of(folder: RunFolder, view: View) -> (View, JoinHandle<()>) {
-    let View { mut lines, state, live } = view;
+    let View { mut lines, state, live, trouble } = view;
     let (handed_on, next) = mpsc::unbounded_channel();
-    let next = View { lines: next, state: state.clone(), live };
+    let next = View { lines: next, state: state.clone(), live, trouble };
     let kept = tokio::spawn(async move {
         while let Some(line) = lines.recv().await {
             if matches!(line.event, Event::PassEnded { .. } | Event::RunEnded { .. }) {

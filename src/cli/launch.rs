@@ -44,12 +44,8 @@ pub(super) fn launch(
         command.arg("--reason").arg(reason);
     }
     // Nothing of this terminal goes with it: the runner's own session begins in `runner`.
-    let mut runner = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .map_err(CliError::failed)?;
+    let mut runner =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().map_err(CliError::failed)?;
     let mut line = String::new();
     if let Some(said) = runner.stdout.take() {
         BufReader::new(said).read_line(&mut line).map_err(CliError::failed)?;
@@ -57,7 +53,9 @@ pub(super) fn launch(
     match serde_json::from_str(&line) {
         Ok(Handshake::Ready) => Ok(()),
         Ok(Handshake::Failed { text, wrong_use: true }) => Err(CliError::WrongUse(text)),
-        Ok(Handshake::Failed { text, wrong_use: false }) => Err(CliError::Failed(color_eyre::eyre::eyre!(text))),
+        Ok(Handshake::Failed { text, wrong_use: false }) => {
+            Err(CliError::Failed(color_eyre::eyre::eyre!(text)))
+        }
         Err(_) => {
             let status = runner.wait().map_err(CliError::failed)?;
             let log = folder.log();

@@ -163,8 +163,7 @@ fn running(state: &State, view: &View) -> Option<(String, String)> {
     if pass.end.is_some() || pass.phase != Some(Phase::Measurement) || pass.planned == 0 {
         return None;
     }
-    let in_flight =
-        (view.live)().map_or_else(String::new, |live| format!(" · {} in flight", live.in_flight));
+    let in_flight = (view.live)().map_or_else(String::new, |live| format!(" · {} in flight", live.in_flight));
     let accepted = pass.requests.iter().filter(|request| request.accepted()).count();
     let failed = failures(|reason| {
         pass.requests.iter().filter(|request| request.failure() == Some(reason)).count() as u64

@@ -1,7 +1,8 @@
 //! `aforo schema`: formats as JSON Schema.
 
+use super::SchemaFormat;
 use super::exit::{CliError, Exit};
-use super::{SchemaFormat, run::print};
+use super::print::print;
 use crate::protocol;
 use crate::run::journal;
 

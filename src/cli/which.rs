@@ -78,8 +78,11 @@ fn named_run(name: &str, runs: &Path) -> Result<FoundRun, CliError> {
 
 fn only(runs: &Path, wanted: Wanted) -> Result<FoundRun, CliError> {
     // A journal that cannot be read is not the run that is meant; `list` shows its fault.
-    let mut found: Vec<_> =
-        folders(runs)?.iter().filter_map(|path| FoundRun::look(path).ok()).filter(|run| wanted.takes(run)).collect();
+    let mut found: Vec<_> = folders(runs)?
+        .iter()
+        .filter_map(|path| FoundRun::look(path).ok())
+        .filter(|run| wanted.takes(run))
+        .collect();
     if found.len() > 1 {
         let paths: Vec<_> = found.iter().map(|run| run.folder.path().to_owned()).collect();
         let paths: Vec<_> = paths.iter().collect();
@@ -96,7 +99,10 @@ fn only(runs: &Path, wanted: Wanted) -> Result<FoundRun, CliError> {
 
 fn folders(runs: &Path) -> Result<Vec<std::path::PathBuf>, CliError> {
     run_folders(runs).map_err(|error| {
-        CliError::WrongUse(format!("{}: {error}; --runs names the folder in which runs are kept", runs.display()))
+        CliError::WrongUse(format!(
+            "{}: {error}; --runs names the folder in which runs are kept",
+            runs.display()
+        ))
     })
 }
 

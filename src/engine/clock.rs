@@ -95,7 +95,8 @@ pub struct Drift {
 
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slept = (self.slept_s >= LEAST_SLEEP_S).then(|| format!("the machine slept for {:.1} s", self.slept_s));
+        let slept =
+            (self.slept_s >= LEAST_SLEEP_S).then(|| format!("the machine slept for {:.1} s", self.slept_s));
         let way = if self.wall_step_s < 0.0 { "back" } else { "forward" };
         let step = (self.wall_step_s.abs() >= LEAST_STEP_S)
             .then(|| format!("the wall clock was set {way} by {:.1} s", self.wall_step_s.abs()));

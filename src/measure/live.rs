@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
 /// Shared counters of the running phase.
 #[derive(Debug, Default)]
 pub struct Live {
@@ -12,7 +14,7 @@ pub struct Live {
 }
 
 /// A look at [`Live`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCounts {
     /// Requests handed to a connection and not ended.
     pub in_flight: u32,

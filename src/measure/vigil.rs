@@ -109,7 +109,9 @@ mod tests {
     fn an_engine_is_gone_when_as_many_fail_in_a_row_as_were_in_flight() {
         let mut vigil = Vigil::new(1, 1.0);
         assert_eq!(seen(&mut vigil, 2, REFUSED), None);
-        assert!(matches!(seen(&mut vigil, 1, REFUSED), Some(Trouble::EngineGone { text }) if text.contains("3 requests in a row") && text.contains("refused")));
+        assert!(
+            matches!(seen(&mut vigil, 1, REFUSED), Some(Trouble::EngineGone { text }) if text.contains("3 requests in a row") && text.contains("refused"))
+        );
         let mut vigil = Vigil::new(8, 1.0);
         assert_eq!(seen(&mut vigil, 7, REFUSED), None);
         assert_eq!(seen(&mut vigil, 1, None), None, "an answer begins the count anew");
@@ -131,10 +133,7 @@ mod tests {
         let mut vigil = Vigil::new(4, 0.5);
         assert_eq!(seen(&mut vigil, 200, None), None);
         assert_eq!(seen(&mut vigil, 25, error), None, "half is allowed");
-        assert_eq!(
-            seen(&mut vigil, 1, error),
-            Some(Trouble::ErrorRate { failed: 26, of: 50, limit: 0.5 })
-        );
+        assert_eq!(seen(&mut vigil, 1, error), Some(Trouble::ErrorRate { failed: 26, of: 50, limit: 0.5 }));
         let mut vigil = Vigil::new(4, 0.5);
         assert_eq!(seen(&mut vigil, 49, error), None, "fewer than fifty say too little");
         assert!(seen(&mut vigil, 1, error).is_some());

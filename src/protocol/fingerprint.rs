@@ -284,7 +284,8 @@ impl Form {
     }
 
     fn measure(&mut self, measure: &Measure, documents: usize) {
-        let Measure { warm_up: _, repetitions: _, max_error_rate: _, timeout, chunk_timeout, prefix_cache } = measure;
+        let Measure { warm_up: _, repetitions: _, max_error_rate: _, timeout, chunk_timeout, prefix_cache } =
+            measure;
         self.record("measure.warm_up.documents", &measure.warm_up_documents(documents).to_string());
         self.duration("measure.timeout", *timeout);
         self.duration("measure.chunk_timeout", *chunk_timeout);

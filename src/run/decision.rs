@@ -121,7 +121,8 @@ pub fn choices(state: &State) -> Vec<Choice> {
         .find(|value| state.steps.iter().all(|step| step.step.setting.value(parameter) != *value));
     let set = Choice::Set { parameter, value: free.unwrap_or(1) };
     let first = if gate.cause == GateCause::StepDone { Choice::Next } else { Choice::Continue };
-    let offered = [Choice::Next, Choice::Continue, Choice::Repeat, Choice::Skip, set, Choice::Auto, Choice::Stop];
+    let offered =
+        [Choice::Next, Choice::Continue, Choice::Repeat, Choice::Skip, set, Choice::Auto, Choice::Stop];
     let rest = offered.into_iter().filter(|choice| *choice != first);
     std::iter::once(first)
         .chain(rest)

@@ -41,11 +41,18 @@ pub enum RunError {
     /// Viewers could not be listened for.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Viewers could not be served.
+    #[error("viewers cannot be served: {0}")]
+    Serve(std::io::Error),
     /// The run was to end while nothing could be recorded.
-    #[error("the run was stopped while its folder could not be written: {0}; what was recorded before is safe, and `aforo resume` goes on from there")]
+    #[error(
+        "the run was stopped while its folder could not be written: {0}; what was recorded before is safe, and `aforo resume` goes on from there"
+    )]
     Unwritten(String),
     /// Something fixed is not what the run began with.
-    #[error("what the protocol fixes has changed since the run began (fingerprint {then:.12}, now {now:.12}): put the documents and references back as they were, or start a new run")]
+    #[error(
+        "what the protocol fixes has changed since the run began (fingerprint {then:.12}, now {now:.12}): put the documents and references back as they were, or start a new run"
+    )]
     Changed {
         /// Fingerprint at the start.
         then: String,

@@ -19,7 +19,8 @@ use crate::protocol::{Api, EngineKind};
 impl Runner {
     /// Takes a pass from its beginning.
     pub(super) async fn take_pass(&self, ready: &Ready, id: PassId) -> Result<PassEnd, RunError> {
-        self.recorder.append(Event::PassStarted { id, pass_key: self.pass_key(id, 1, Phase::Measurement) })?;
+        self.recorder
+            .append(Event::PassStarted { id, pass_key: self.pass_key(id, 1, Phase::Measurement) })?;
         let all = (0..self.prepared.documents.len()).collect();
         self.phases(ready, id, 1, all).await
     }
@@ -39,7 +40,13 @@ impl Runner {
         self.phases(ready, id, attempt, left.into()).await
     }
 
-    async fn phases(&self, ready: &Ready, id: PassId, attempt: u32, asked: Arc<[usize]>) -> Result<PassEnd, RunError> {
+    async fn phases(
+        &self,
+        ready: &Ready,
+        id: PassId,
+        attempt: u32,
+        asked: Arc<[usize]>,
+    ) -> Result<PassEnd, RunError> {
         let concurrency = self.prepared_setting(id.step);
         let documents = self.prepared.documents.len();
         let warm_up = if asked.is_empty() {
@@ -148,7 +155,12 @@ impl Runner {
             Some(scrape) => Some(Box::new(scrape.finish(self.answered(id, recorded).await?).await)),
             None => None,
         };
-        self.recorder.append(Event::PhaseEnded { id, phase, in_flight_peak: counts.in_flight_peak, engine })?;
+        self.recorder.append(Event::PhaseEnded {
+            id,
+            phase,
+            in_flight_peak: counts.in_flight_peak,
+            engine,
+        })?;
         if let Some(drift) = drift {
             self.recorder.append(Event::ClockNoted { id, phase, drift })?;
         }

@@ -97,8 +97,10 @@ impl Runner {
             && !models.iter().any(|listed| listed.id == model)
         {
             let ids: Vec<_> = models.iter().map(|listed| listed.id.as_str()).collect();
-            cautions
-                .push(format!("the engine answered for the model {model:?}, but lists only {}", ids.join(", ")));
+            cautions.push(format!(
+                "the engine answered for the model {model:?}, but lists only {}",
+                ids.join(", ")
+            ));
         }
         for text in cautions {
             // An engine that is probed again need not be warned of again.
@@ -117,6 +119,10 @@ fn differs(before: &EngineFound, now: &EngineFound) -> Option<String> {
         format!("{engine}, passes isolated by {}", found.isolation.word())
     };
     (name(before) != name(now)).then(|| {
-        format!("the engine is another one than before: {}, was {}; do not compare across", name(now), name(before))
+        format!(
+            "the engine is another one than before: {}, was {}; do not compare across",
+            name(now),
+            name(before)
+        )
     })
 }

@@ -44,8 +44,8 @@ pub struct Runner {
     faults: Vec<String>,
     lines: Option<mpsc::UnboundedReceiver<Line>>,
     desk: Desk,
-    orders: mpsc::Receiver<Order>,
-    listener: Listener,
+    orders: Option<mpsc::Receiver<Order>>,
+    listener: Option<Listener>,
     _lock: RunLock,
 }
 
@@ -116,8 +116,8 @@ impl Runner {
             faults,
             lines: Some(lines),
             desk,
-            orders,
-            listener,
+            orders: Some(orders),
+            listener: Some(listener),
             _lock: lock,
         })
     }
@@ -151,32 +151,42 @@ impl Runner {
 
     /// Takes the steps. Whatever happens is in the journal before this returns.
     pub async fn run(mut self) -> Result<Ended, RunError> {
-        let live = self.live_source();
-        let listener = std::mem::replace(&mut self.listener, Listener::closed());
-        let server = Server::start(listener, Sources {
-            journal: self.folder.journal(),
-            committed: self.recorder.committed(),
-            trouble: self.recorder.trouble(),
-            live,
-            desk: self.desk.clone(),
-            run: self.folder.name().to_owned(),
-        });
-        let mut orders = std::mem::replace(&mut self.orders, Desk::new().1);
-        let taken = tokio::select! {
-            taken = self.take() => taken,
-            // Ends with the run; decisions are answered while it goes on.
-            never = self.attend(&mut orders) => match never {},
+        let server = self.serve()?;
+        let taken = match self.orders.take() {
+            Some(mut orders) => tokio::select! {
+                taken = self.take() => taken,
+                // Decisions are answered while the run goes on; what comes later is refused when this ends.
+                never = self.attend(&mut orders) => match never {},
+            },
+            None => self.take().await,
         };
         let end = match &taken {
             Ok(end) => end.clone(),
             Err(error) => RunEnd::Failed { why: error.to_string() },
         };
         let ended = self.end(end).await;
-        server.finish().await;
+        if let Some(server) = server {
+            server.finish().await;
+        }
         taken?;
         ended?;
         let state = self.recorder.state().clone();
+        self.recorder.close()?;
         Ok(Ended { folder: self.folder.path().to_owned(), state })
+    }
+
+    /// Lets viewers in; there is nobody to let in when it was done before.
+    fn serve(&mut self) -> Result<Option<Server>, RunError> {
+        let Some(listener) = self.listener.take() else { return Ok(None) };
+        let sources = Sources {
+            journal: self.folder.journal(),
+            committed: self.recorder.committed(),
+            trouble: self.recorder.trouble(),
+            live: self.live_source(),
+            desk: self.desk.clone(),
+            run: self.folder.name().to_owned(),
+        };
+        Ok(Some(Server::start(listener, sources).map_err(RunError::Serve)?))
     }
 
     async fn end(&self, end: RunEnd) -> Result<(), RunError> {
@@ -220,7 +230,10 @@ impl Runner {
 
     /// The engine, looked for when there is none; `None` when the run was stopped meanwhile, or waits at a gate because
     /// there is nothing to go on with. An engine that was never there is an error: the protocol may be wrong.
-    async fn engine_for_pass<'e>(&self, engine: &'e mut Option<Ready>) -> Result<Option<&'e Ready>, RunError> {
+    async fn engine_for_pass<'e>(
+        &self,
+        engine: &'e mut Option<Ready>,
+    ) -> Result<Option<&'e Ready>, RunError> {
         if engine.is_none() {
             match self.ready().await {
                 Ok(ready) => *engine = ready,

@@ -74,7 +74,9 @@ impl FoundRun {
         let live = is_running(path);
         let lines = match journal::read(&folder.journal()) {
             Ok(journal) => journal.lines,
-            Err(JournalError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(JournalError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                Vec::new()
+            }
             Err(error) => return Err(error),
         };
         let began = lines.iter().find(|line| matches!(line.event, Event::RunStarted(_))).map(|line| line.at);

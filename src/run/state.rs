@@ -106,6 +106,8 @@ pub struct PassState {
     pub number: u32,
     /// Attempts at it: 1, and one for each time that it was continued.
     pub attempts: u32,
+    /// Where in `requests` each further attempt begins.
+    pub continued_at: Vec<usize>,
     /// Phase that runs or ran last.
     pub phase: Option<Phase>,
     /// Requests that the measurement will send.
@@ -165,6 +167,7 @@ impl State {
                 self.gate = None;
                 if let Some(pass) = self.pass_mut(id) {
                     pass.attempts = attempt;
+                    pass.continued_at.push(pass.requests.len());
                     (pass.end, pass.engine, pass.course) = (None, None, Course::Open);
                     self.current = id.step;
                 }
@@ -341,6 +344,7 @@ impl PassState {
         Self {
             number,
             attempts: 1,
+            continued_at: Vec::new(),
             phase: None,
             planned: 0,
             warm_up: Vec::new(),
