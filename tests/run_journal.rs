@@ -14,7 +14,9 @@ use aforo::engine::pages::Found;
 use aforo::measure::{EngineTimes, FieldVerdict, Phase, RequestRecord};
 use aforo::protocol::FailureReason;
 use aforo::results::{export, row, step};
-use aforo::run::event::{Choice, EngineFound, Event, Line, PassEnd, PassId, RunEnd, Who};
+use aforo::run::cause::GateCause;
+use aforo::run::decision::{Choice, Who};
+use aforo::run::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd};
 use aforo::run::journal::{self, JournalError};
 use aforo::run::scrape::EngineFigures;
 use aforo::run::state::State;
@@ -99,7 +101,7 @@ fn events(plan: &Plan) -> Vec<Event> {
         events.push(Event::PhaseEnded { id, phase: Phase::Measurement, in_flight_peak: 1, engine: None });
         events.push(Event::PassEnded { id, end: PassEnd::Complete });
         if let Some(choice) = plan.gate {
-            events.push(Event::GateOpened { step: index });
+            events.push(Event::GateOpened { step: index, cause: GateCause::StepDone });
             let reason = "the card was busy".to_owned();
             events.push(Event::Decision { step: index, choice, who: Who::Person, reason });
         }
@@ -186,7 +188,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             id,
             end: if complete { PassEnd::Complete } else { PassEnd::Stopped },
         }),
-        (0_usize..5).prop_map(|step| Event::GateOpened { step }),
+        (0_usize..5).prop_map(|step| Event::GateOpened { step, cause: GateCause::StepDone }),
         (0_usize..5, choice(), ".*").prop_map(|(step, choice, reason)| Event::Decision {
             step,
             choice,

@@ -178,7 +178,7 @@ fn main() {
     }
     engine.kill().unwrap();
     engine.wait().unwrap();
-    let alone = (taken[0].seconds + taken[2].seconds) / 2.0;
+    let alone = f64::midpoint(taken[0].seconds, taken[2].seconds);
     let cost = taken[1].seconds / alone - 1.0;
     println!("\nviewers cost {:.2} % of the throughput (goal: at most {:.0} %)", cost * 100.0, GOAL * 100.0);
     let more = taken[1].peak_mib - taken[0].peak_mib.max(taken[2].peak_mib);

@@ -110,32 +110,34 @@ mod tests {
         parse(line).map(|decision| (decision.choice, decision.reason))
     }
 
-    fn with(choice: Choice, reason: &str) -> Option<(Choice, String)> {
-        Some((choice, reason.to_owned()))
+    /// What a line must mean.
+    #[track_caller]
+    fn means(line: &str, expected: Choice, reason: &str) {
+        assert_eq!(choice(line), Some((expected, reason.to_owned())), "{line}");
     }
 
     #[test]
     fn words_letters_and_reasons_are_understood() {
-        assert_eq!(choice(" repeat the card was busy "), with(Choice::Repeat, "the card was busy"));
-        assert_eq!(choice("n"), with(Choice::Next, ""));
-        assert_eq!(choice("c"), with(Choice::Continue, ""));
-        assert_eq!(choice("sto"), with(Choice::Stop, ""));
+        means(" repeat the card was busy ", Choice::Repeat, "the card was busy");
+        means("n", Choice::Next, "");
+        means("c", Choice::Continue, "");
+        means("sto", Choice::Stop, "");
         assert_eq!(choice("st op"), None);
-        assert_eq!(choice("note the fan is loud"), with(Choice::Note, "the fan is loud"));
-        assert_eq!(choice("no sense"), with(Choice::Note, "sense"));
+        means("note the fan is loud", Choice::Note, "the fan is loud");
+        means("no sense", Choice::Note, "sense");
     }
 
     #[test]
     fn what_takes_more_words_takes_them() {
         let set = Choice::Set { parameter: Parameter::Concurrency, value: 6 };
-        assert_eq!(choice("set 6 out of memory at 8"), with(set, "out of memory at 8"));
-        assert_eq!(choice("set concurrency 6"), with(set, ""));
+        means("set 6 out of memory at 8", set, "out of memory at 8");
+        means("set concurrency 6", set, "");
         assert_eq!(choice("set"), None);
         assert_eq!(choice("set six"), None);
-        assert_eq!(choice("auto off going home"), with(Choice::AutoOff, "going home"));
-        assert_eq!(choice("auto office hours"), with(Choice::Auto, "office hours"));
-        assert_eq!(choice("stop after pass it is late"), with(Choice::StopAfterPass, "it is late"));
-        assert_eq!(choice("stop after lunch"), with(Choice::Stop, "after lunch"));
+        means("auto off going home", Choice::AutoOff, "going home");
+        means("auto office hours", Choice::Auto, "office hours");
+        means("stop after pass it is late", Choice::StopAfterPass, "it is late");
+        means("stop after lunch", Choice::Stop, "after lunch");
     }
 
     #[test]

@@ -77,14 +77,10 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
     };
     let (mut events, remote) = viewer.follow(0).await.map_err(CliError::failed)?;
     let (told, lines) = mpsc::unbounded_channel();
-    let (live, counts) = watch::channel(None::<LiveCounts>);
+    let (live, shown) = watch::channel(None::<LiveCounts>);
     let (trouble, troubles) = watch::channel(None);
-    let view = View {
-        lines,
-        state: Arc::clone(&state),
-        live: Arc::new(move || *counts.borrow()),
-        trouble: troubles,
-    };
+    let view =
+        View { lines, state: Arc::clone(&state), live: Arc::new(move || *shown.borrow()), trouble: troubles };
     let showing = tokio::spawn(progress::show(view));
     let mut left = input(remote);
     if known == 0 {
@@ -107,12 +103,12 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
                     is_new
                 });
             }
-            Some(Message::Line(line)) => {
-                let ended = matches!(line.event, Event::RunEnded { .. });
-                let tell = line.seq >= known && !matches!(line.event, Event::Request { .. });
-                let copy = tell.then(|| (*line).clone());
-                let at = line.seq;
-                state.lock().unwrap_or_else(PoisonError::into_inner).take(*line);
+            Some(Message::Line(event)) => {
+                let ended = matches!(event.event, Event::RunEnded { .. });
+                let tell = event.seq >= known && !matches!(event.event, Event::Request { .. });
+                let copy = tell.then(|| (*event).clone());
+                let at = event.seq;
+                state.lock().unwrap_or_else(PoisonError::into_inner).take(*event);
                 if at + 1 == known {
                     say(&progress::standing(&state.lock().unwrap_or_else(PoisonError::into_inner)));
                 }

@@ -267,11 +267,10 @@ impl PhaseState {
         let all_sent = self.next.get() >= self.work.picks.len() && !self.cancelled.get();
         match (self.trouble.get(), halt) {
             // With every document sent a high error rate is a result like another: there is nothing to hold back.
-            (Some(Trouble::ErrorRate { .. }), _) if all_sent => PhaseEnd::Complete,
+            // And a stop that comes when the last answer is in takes nothing from the phase.
+            (Some(Trouble::ErrorRate { .. }) | None, _) if all_sent => PhaseEnd::Complete,
             // But what was spent on an engine that is gone can be asked again when it is back.
             (Some(trouble), Halt::No | Halt::Drain) => PhaseEnd::Cut(trouble.clone()),
-            // A stop that comes when the last answer is in takes nothing from the phase.
-            (None, _) if all_sent => PhaseEnd::Complete,
             (_, Halt::Now) => PhaseEnd::Stopped,
             (None, Halt::Drain) => PhaseEnd::Drained,
             (None, Halt::No) => PhaseEnd::Complete,

@@ -85,7 +85,7 @@ mod tests {
                 b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
                 Stamp::now(),
             );
-            answer.end(End::Closed, Stamp::now());
+            answer.end(End::Complete, Stamp::now());
         }
         let failure = failure.map(|(reason, text)| Failure::new(reason, text));
         Capture {

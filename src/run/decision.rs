@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::GateCause;
 use super::position;
-use super::state::{OpenGate, State};
+use super::state::{Ending, OpenGate, State, StepState};
 use crate::protocol::{Parameter, Setting};
 
 /// What a person or a rule can choose.
@@ -133,7 +133,7 @@ pub fn choices(state: &State) -> Vec<Choice> {
 /// The step that a decision is about, if it is possible in this state.
 pub fn check(state: &State, decision: &Decision) -> Result<usize, Refusal> {
     let refuse = |why: String| Err(Refusal(why));
-    if state.end.is_some() || state.stopping {
+    if state.end.is_some() || state.ending == Ending::Now {
         return refuse("the run is over".to_owned());
     }
     if let Some(meant) = decision.gate
@@ -149,7 +149,7 @@ pub fn check(state: &State, decision: &Decision) -> Result<usize, Refusal> {
         Choice::AutoOff if !state.auto => {
             refuse("the run waits at a gate after each step already".to_owned())
         }
-        Choice::StopAfterPass if state.stop_after_pass => {
+        Choice::StopAfterPass if state.ending == Ending::AfterPass => {
             refuse("the run ends after this pass already".to_owned())
         }
         Choice::Note if decision.reason.trim().is_empty() => refuse("a note needs a text".to_owned()),
@@ -175,7 +175,7 @@ fn at_gate(state: &State, gate: &OpenGate, choice: Choice) -> Result<usize, Refu
     let refuse = |why: String| Err(Refusal(why));
     let step = gate.step;
     let unfinished = state.unfinished().is_some();
-    let done = state.steps.get(step).is_some_and(|step| step.is_done());
+    let done = state.steps.get(step).is_some_and(StepState::is_done);
     match choice {
         Choice::Continue if gate.cause == GateCause::StepDone => {
             refuse("the step is done: next goes on, repeat takes its passes once more".to_owned())

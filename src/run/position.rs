@@ -2,7 +2,7 @@
 
 use super::cause::GateCause;
 use super::event::{PassEnd, PassId};
-use super::state::{Course, State};
+use super::state::{Course, Ending, State, StepState};
 
 /// What the runner has to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub enum Next {
 
 /// What comes next. Asked between passes: a pass that has no end in the fold was broken off.
 pub fn next(state: &State) -> Next {
-    if state.stopping {
+    if state.ending == Ending::Now {
         return Next::Stopped;
     }
     if state.gate.is_some() {
@@ -46,7 +46,7 @@ pub fn next(state: &State) -> Next {
         };
         return Next::OpenGate { step, cause };
     }
-    if state.stop_after_pass {
+    if state.ending == Ending::AfterPass {
         return Next::Stopped;
     }
     if state.paused {
@@ -70,7 +70,7 @@ fn take(state: &State, step: usize) -> Next {
 
 /// The step after the current one: the first that was neither begun nor decided away.
 pub fn next_step(state: &State) -> Option<usize> {
-    let open = |(index, step): &(usize, &super::state::StepState)| {
+    let open = |(index, step): &(usize, &StepState)| {
         *index != state.current && step.passes.is_empty() && !step.skipped && !step.left
     };
     state.steps.iter().enumerate().find(open).map(|(index, _)| index)

@@ -34,16 +34,26 @@ pub struct State {
     pub auto: bool,
     /// Whether a person wants the run to pause.
     pub paused: bool,
-    /// Whether a decision ends the run now.
-    pub stopping: bool,
-    /// Whether a decision ends the run after the pass that goes on.
-    pub stop_after_pass: bool,
+    /// Whether a decision ends the run.
+    pub ending: Ending,
     /// Times that the runner began again.
     pub resumptions: u32,
     /// How the run ended; `None` while it goes on, or when it was interrupted.
     pub end: Option<RunEnd>,
     /// Sequence number of the next line.
     pub next_seq: u64,
+}
+
+/// Whether a decision ends a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// None does.
+    #[default]
+    No,
+    /// After the pass that goes on.
+    AfterPass,
+    /// Now.
+    Now,
 }
 
 /// A gate at which the runner waits.
@@ -257,9 +267,9 @@ impl State {
             Choice::Pause => self.paused = true,
             Choice::Stop => {
                 self.close_gate();
-                self.stopping = true;
+                self.ending = Ending::Now;
             }
-            Choice::StopAfterPass => self.stop_after_pass = true,
+            Choice::StopAfterPass => self.ending = Ending::AfterPass,
             Choice::Note => {}
         }
     }
@@ -299,7 +309,7 @@ impl State {
     fn begin_again(&mut self, auto: bool) {
         self.resumptions = self.resumptions.saturating_add(1);
         (self.end, self.gate) = (None, None);
-        (self.paused, self.stopping, self.stop_after_pass) = (false, false, false);
+        (self.paused, self.ending) = (false, Ending::No);
         self.auto = auto;
         self.settle(Course::Open);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aforo::engine::openai::Limits;
-use aforo::measure::{PhaseEnd, RequestRecord};
+use aforo::measure::{Halt, PhaseEnd, RequestRecord};
 use aforo::protocol::{
     Accept, Compare, FailureReason, FieldRule, Missing, Parse, QualityRule, Reference, Threshold,
 };
@@ -56,7 +56,7 @@ fn f63_f74_a_thousand_requests_add_up_whatever_becomes_of_them() {
             }
         }
     });
-    let (_stop, stopped) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     let order = Order { documents: documents(1000), concurrency: 16 };
     let limits = Limits { whole: Duration::from_secs(20), silence: SILENCE };
@@ -96,7 +96,7 @@ fn f63_f74_a_thousand_requests_add_up_whatever_becomes_of_them() {
 #[test]
 fn f27_requests_to_a_server_that_is_not_there_are_failures_too() {
     let gone = Server::limited(0, |_| {});
-    let (_stop, stopped) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(Halt::No);
     let load = start(&gone.base_url(), stopped);
     let order = Order { documents: documents(100), concurrency: 10 };
     let taken = take(&load, work(order, crate::asking::PATIENT), |_| true);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use aforo::engine::openai::{Dialer, Endpoint, Isolation, Limits, Prepared, RequestForm};
-use aforo::measure::{Capture, LiveCounts, Load, Phase, PhaseEnd, Work, raise_open_files};
+use aforo::measure::{Capture, Halt, LiveCounts, Load, Phase, PhaseEnd, Work, raise_open_files};
 use aforo::protocol::corpus::Document;
 use aforo::protocol::{Api, Generation, Prompt, Reference};
 use tokio::sync::watch;
@@ -41,7 +41,8 @@ pub(crate) fn work(order: Order, limits: Limits) -> Work {
         Generation { max_tokens: 4, temperature: None, seed: None, extra: serde_json::Map::default() };
     Work {
         phase: Phase::Measurement,
-        count: order.documents.len(),
+        picks: (0..order.documents.len()).collect(),
+        max_error_rate: 1.0,
         documents: order.documents,
         form: RequestForm::new(Api::Chat, "m", &prompt, &generation, &Isolation::None, ""),
         concurrency: order.concurrency,
@@ -50,7 +51,7 @@ pub(crate) fn work(order: Order, limits: Limits) -> Work {
     }
 }
 
-pub(crate) fn start(base_url: &str, stop: watch::Receiver<bool>) -> Load {
+pub(crate) fn start(base_url: &str, stop: watch::Receiver<Halt>) -> Load {
     let endpoint = Endpoint::with_key(base_url, Api::Chat, None).unwrap();
     Load::start(Dialer::new(endpoint), stop).unwrap()
 }
@@ -72,7 +73,7 @@ pub(crate) fn take(load: &Load, work: Work, meanwhile: impl Fn(&Capture) -> bool
 
 pub(crate) fn run(server: &Server, order: Order) -> Taken {
     // Dropping the sender is a stop.
-    let (_stop, stopped) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     take(&load, work(order, PATIENT), |_| true)
 }
@@ -180,7 +181,7 @@ fn connections_are_kept_from_phase_to_phase() {
             peer.send(answer("4"));
         }
     });
-    let (_stop, stopped) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     for concurrency in [4, 8, 2] {
         let order = Order { documents: documents(20), concurrency };

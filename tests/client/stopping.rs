@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use aforo::measure::PhaseEnd;
+use aforo::measure::{Halt, PhaseEnd};
 use aforo::protocol::FailureReason::Cancelled;
 use tokio::sync::watch;
 
@@ -35,11 +35,11 @@ fn holding_after(answers: usize) -> (Server, Arc<AtomicUsize>) {
 #[test]
 fn what_is_in_flight_at_a_stop_is_cancelled_and_nothing_more_is_sent() {
     let (server, held) = holding_after(20);
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     let stopping = thread::spawn(move || {
         wait_until("all places are held", || held.load(SeqCst) == 8);
-        stop.send_replace(true);
+        stop.send_replace(Halt::Now);
         stop
     });
     let order = Order { documents: documents(100), concurrency: 8 };
@@ -62,7 +62,7 @@ fn what_is_in_flight_at_a_stop_is_cancelled_and_nothing_more_is_sent() {
 #[test]
 fn a_load_whose_stop_has_no_owner_ends_as_if_stopped() {
     let (server, held) = holding_after(0);
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     let dropping = thread::spawn(move || {
         wait_until("both places are held", || held.load(SeqCst) == 2);
@@ -78,7 +78,7 @@ fn a_load_whose_stop_has_no_owner_ends_as_if_stopped() {
 #[test]
 fn a_writer_that_is_gone_ends_the_phase() {
     let (server, _) = holding_after(usize::MAX);
-    let (_stop, stopped) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     let order = Order { documents: documents(100), concurrency: 2 };
     let taken = take(&load, work(order, PATIENT), |_| false);
@@ -89,12 +89,12 @@ fn a_writer_that_is_gone_ends_the_phase() {
 fn a_stop_is_heard_while_connections_are_being_opened() {
     // Takes connections and never answers the TLS handshake.
     let server = Server::start(crate::server::Peer::hold);
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url().replace("http:", "https:"), stopped);
     let accepted = server.accepted_count();
     let stopping = thread::spawn(move || {
         wait_until("all connections are begun", || accepted.load(SeqCst) == 4);
-        stop.send_replace(true);
+        stop.send_replace(Halt::Now);
         stop
     });
     let order = Order { documents: documents(100), concurrency: 4 };
@@ -111,11 +111,11 @@ fn an_answer_that_ended_before_the_stop_is_not_cancelled() {
         peer.send(answer("4"));
         peer.hold();
     });
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(Halt::No);
     let load = start(&server.base_url(), stopped);
     let order = Order { documents: documents(100), concurrency: 1 };
     let taken = take(&load, work(order, PATIENT), move |_| {
-        stop.send_replace(true);
+        stop.send_replace(Halt::Now);
         true
     });
     assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Stopped, 1));
