@@ -42,7 +42,15 @@ fn the_folder_is_complete_and_its_owners_alone() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    let expected = ["aforo.log", "journal.jsonl", "machine.json", "outputs", "protocol.toml", "results.csv"];
+    let expected = [
+        "aforo.log",
+        "journal.jsonl",
+        "machine.json",
+        "outputs",
+        "protocol.toml",
+        "results.csv",
+        "runner.lock",
+    ];
     assert_eq!(names, expected.map(str::to_owned).into());
     for file in expected.iter().filter(|name| **name != "outputs") {
         assert_eq!(mode(&folder.path.join(file)), 0o600, "{file}");

@@ -122,7 +122,7 @@ mod tests {
         means("n", Choice::Next, "");
         means("c", Choice::Continue, "");
         means("sto", Choice::Stop, "");
-        assert_eq!(choice("st op"), None);
+        means("st op", Choice::Stop, "op");
         means("note the fan is loud", Choice::Note, "the fan is loud");
         means("no sense", Choice::Note, "sense");
     }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_ambiguous_or_unknown_is_asked_again() {
-        for line in ["s", "st", "", "yes", "  ", "nextt"] {
+        for line in ["s", "", "yes", "  ", "nextt"] {
             assert_eq!(choice(line), None, "{line}");
         }
     }

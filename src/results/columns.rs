@@ -20,7 +20,9 @@ pub struct Column {
 }
 
 const NOT_BEGUN: &str = "the run has not begun";
+const RESUMED: &str = "the pass was resumed";
 const NO_PAGE: &str = "no metrics page of a known engine";
+const NOT_COMPARED: &str = "the clocks were not compared over the whole pass";
 const NOT_OVER: &str = "the pass is not complete";
 const NO_ANSWER: &str = "no answer";
 const NO_USAGE: &str = "the engine did not count";
@@ -42,7 +44,8 @@ fn count(value: usize) -> Cell {
 }
 
 fn engine(row: &Row<'_>, of: fn(&crate::run::scrape::EngineFigures) -> Option<f64>) -> Cell {
-    Cell::number(row.engine().and_then(of), NO_PAGE)
+    let why_not = if row.resumed() { RESUMED } else { NO_PAGE };
+    Cell::number(row.engine().and_then(of), why_not)
 }
 
 /// All columns of `results.csv`, in order.
@@ -77,9 +80,26 @@ pub static COLUMNS: &[Column] = &[
         "status",
         "",
         "client",
-        "complete, running, stopped (by a person or a signal) or interrupted.",
+        "complete, running, stopped (by a person or a signal), cut (see cut_by) or interrupted (its runner died).",
         |r| { Cell::Word(r.status.word().to_owned()) }
     ),
+    column!(
+        "attempts",
+        "",
+        "client",
+        "Attempts at the pass: 1, and one for each time that it was continued after it had been cut.",
+        |r| Cell::Count(r.pass.attempts.into())
+    ),
+    column!(
+        "resumed",
+        "",
+        "client",
+        "true when it was continued: only what was left was asked, and its times are in no comparison.",
+        |r| Cell::Flag(r.resumed())
+    ),
+    column!("cut_by", "", "client", "What cut the pass; empty when nothing did.", |r| {
+        r.cut_by().map_or(Cell::Missing("it was not cut"), Cell::Word)
+    }),
     column!(
         "simulated",
         "",
@@ -147,12 +167,12 @@ pub static COLUMNS: &[Column] = &[
         r.duplicates()
     )),
     column!("duration_s", "s", "client", "Last end minus first sent, of the measurement phase.", |r| {
-        Cell::number(r.duration.map(|d| d.as_secs_f64()), "nothing was sent")
+        let why_not = if r.resumed() { RESUMED } else { "nothing was sent" };
+        Cell::number(r.duration.map(|d| d.as_secs_f64()), why_not)
     }),
-    column!("accepted_per_hour", "1/h", "client", "accepted / duration.", |r| Cell::number(
-        r.accepted_per_hour(),
-        NOT_OVER
-    )),
+    column!("accepted_per_hour", "1/h", "client", "accepted / duration.", |r| {
+        Cell::number(r.accepted_per_hour(), if r.resumed() { RESUMED } else { NOT_OVER })
+    }),
     column!(
         "first_token_n",
         "",
@@ -366,7 +386,8 @@ pub static COLUMNS: &[Column] = &[
         |e| e.delta.preemptions
     )),
     column!("engine_readings", "", "engine", "Readings of the metrics page behind the peaks.", |r| {
-        Cell::count(r.engine().map(|e| e.readings.into()), NO_PAGE)
+        let why_not = if r.resumed() { RESUMED } else { NO_PAGE };
+        Cell::count(r.engine().map(|e| e.readings.into()), why_not)
     }),
     column!(
         "warm_up_sent",
@@ -378,6 +399,20 @@ pub static COLUMNS: &[Column] = &[
     column!("warm_up_failed", "", "client", "Requests of the warm-up without an answer.", |r| {
         count(r.pass.warm_up.iter().filter(|request| !request.answered()).count())
     }),
+    column!(
+        "slept_s",
+        "s",
+        "client",
+        "Time that the machine slept in the pass, from half a second a phase; it is in no duration.",
+        |r| Cell::number(r.drift(|drift| drift.slept_s), NOT_COMPARED)
+    ),
+    column!(
+        "wall_step_s",
+        "s",
+        "client",
+        "By how much the wall clock was set in the pass, from one second a phase, negative when back; it is in no duration.",
+        |r| Cell::number(r.drift(|drift| drift.wall_step_s), NOT_COMPARED)
+    ),
 ];
 
 /// The column of that name.

@@ -39,6 +39,7 @@ fn decision(decided: &Decided) -> Value {
     json!({
         "step": decided.step + 1,
         "choice": decided.choice,
+        "at": decided.at,
         "who": decided.who,
         "reason": decided.reason,
     })
@@ -68,6 +69,7 @@ pub fn json(state: &State, rows: &[Row<'_>], steps: &[StepSummary<'_>]) -> Value
             _ => None,
         },
         "decisions": state.decisions.iter().map(decision).collect::<Vec<_>>(),
+        "resumptions": state.resumptions,
         "cautions": state.cautions,
         "steps": steps.iter().map(StepSummary::json).collect::<Vec<_>>(),
         "passes": rows.iter().map(row_json).collect::<Vec<_>>(),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::stats::{Percentile, Sample};
+use crate::engine::clock::Drift;
 use crate::measure::{RequestRecord, TokenSource};
 use crate::protocol::{Deadline, DeadlineFigure, FailureReason};
 use crate::run::event::{PassEnd, RunStarted};
@@ -14,6 +15,9 @@ use crate::run::state::{PassState, State, StepState};
 /// How far over its own shared prompt a pass's hit rate may be before it contradicts the isolation. The share is
 /// counted in bytes and the rate in tokens and whole cache blocks, so that they agree only roughly.
 const HIT_RATE_MARGIN: f64 = 0.10;
+
+/// Minor version of the journal since which runners compare the clocks.
+const COMPARES_CLOCKS: u32 = 1;
 
 /// State of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +35,19 @@ pub enum PassStatus {
 }
 
 impl PassStatus {
+    fn of(state: &State, step_index: usize, pass: &PassState) -> Self {
+        // A pass without an end goes on only where the run is, and not while the run waits for somebody to say how.
+        let is_where_the_run_is = state.current == step_index
+            && state.unfinished().is_some_and(|unfinished| unfinished.number == pass.number);
+        match pass.end {
+            Some(PassEnd::Complete) => Self::Complete,
+            Some(PassEnd::Stopped) => Self::Stopped,
+            Some(PassEnd::Cut(_)) => Self::Cut,
+            None if is_where_the_run_is && state.gate.is_none() && state.end.is_none() => Self::Running,
+            None => Self::Interrupted,
+        }
+    }
+
     /// The word used in files and on screen.
     pub fn word(self) -> &'static str {
         match self {
@@ -79,7 +96,7 @@ pub struct Row<'s> {
     pub quality_met: Option<bool>,
     /// Distinct documents with an output.
     pub ids_recovered: u64,
-    /// Last `end` − first `sent`.
+    /// Last `end` − first `sent`; `None` for a pass that was resumed, between whose parts no work was done.
     pub duration: Option<Duration>,
     /// Seconds to the first token, of requests with an answer.
     pub first_token: Sample,
@@ -116,13 +133,7 @@ impl<'s> Row<'s> {
         };
         let documents = state.started.as_ref().map_or(0, |started| started.documents);
         let accepted = requests.iter().filter(|request| request.accepted()).count() as u64;
-        let status = match pass.end {
-            Some(PassEnd::Complete) => PassStatus::Complete,
-            Some(PassEnd::Stopped) => PassStatus::Stopped,
-            Some(PassEnd::Cut(_)) => PassStatus::Cut,
-            None if state.end.is_some() => PassStatus::Interrupted,
-            None => PassStatus::Running,
-        };
+        let status = PassStatus::of(state, step_index, pass);
         let complete = status == PassStatus::Complete && documents > 0;
         let accepted_share = complete.then(|| accepted as f64 / documents as f64);
         let mut failed = HashMap::new();
@@ -150,7 +161,7 @@ impl<'s> Row<'s> {
             accepted_share,
             quality_met: accepted_share.and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
             ids_recovered: recovered.len() as u64,
-            duration: duration(requests),
+            duration: if pass.attempts > 1 { None } else { duration(requests) },
             deadlines: deadlines.collect(),
             first_token,
             whole_answer,
@@ -168,6 +179,27 @@ impl<'s> Row<'s> {
             matches!((row.hit_rate(), allowed), (Some(rate), Some(allowed)) if rate > allowed + HIT_RATE_MARGIN)
         });
         row
+    }
+
+    /// Whether it was cut and then completed: such a pass is in no comparison of times.
+    pub fn resumed(&self) -> bool {
+        self.pass.attempts > 1
+    }
+
+    /// Why it was cut, as a sentence; `None` when it was not.
+    pub fn cut_by(&self) -> Option<String> {
+        match &self.pass.end {
+            Some(PassEnd::Cut(cause)) => Some(cause.to_string()),
+            Some(PassEnd::Complete | PassEnd::Stopped) | None => None,
+        }
+    }
+
+    /// A sum over what the clocks did that was noted; `None` where they were not compared over the whole pass.
+    pub fn drift(&self, of: fn(&Drift) -> f64) -> Option<f64> {
+        let compares = self.started.is_some_and(|started| started.schema.minor >= COMPARES_CLOCKS);
+        let drifts = &self.pass.drifts;
+        let whole = compares && self.status == PassStatus::Complete;
+        (whole || !drifts.is_empty()).then(|| drifts.iter().map(of).sum())
     }
 
     /// Requests of the measurement that ended: accepted plus each failure.

@@ -36,6 +36,8 @@ pub struct StepSummary<'s> {
     pub step: &'s Step,
     /// Passes that are complete.
     pub complete: usize,
+    /// Those among them that were cut and then completed.
+    pub resumed: usize,
     /// Whether it may be ranked.
     pub standing: Standing,
     rows: Vec<&'s Row<'s>>,
@@ -48,7 +50,8 @@ pub fn summaries<'s>(state: &'s State, rows: &'s [Row<'s>]) -> Vec<StepSummary<'
         let all: Vec<_> = of_step(index).collect();
         let complete: Vec<_> = all.iter().copied().filter(|row| row.status == PassStatus::Complete).collect();
         let standing = standing(&step.step, &all, &complete, step.skipped);
-        StepSummary { step: &step.step, complete: complete.len(), standing, rows: complete }
+        let resumed = complete.iter().filter(|row| row.resumed()).count();
+        StepSummary { step: &step.step, complete: complete.len(), resumed, standing, rows: complete }
     });
     summaries.collect()
 }
@@ -63,6 +66,9 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
     }
     if !meets_quality(complete) {
         return Standing::NotComparable("quality not met");
+    }
+    if complete.iter().all(|row| row.resumed()) {
+        return Standing::NotComparable("resumed: no undisturbed pass");
     }
     if complete.iter().any(|row| row.cache_contradiction) {
         return Standing::NotComparable("prefix cache not isolated");
@@ -87,6 +93,13 @@ impl<'s> StepSummary<'s> {
         values.into_iter().collect::<Sample>().spread()
     }
 
+    /// Spread of a time or a rate: over the complete passes that were not resumed.
+    pub fn timing(&self, figure: impl Fn(&Row<'s>) -> Option<f64>) -> Option<Spread> {
+        let undisturbed = self.rows.iter().filter(|row| !row.resumed());
+        let values = undisturbed.map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
+        values.into_iter().collect::<Sample>().spread()
+    }
+
     /// The complete passes.
     pub fn rows(&self) -> &[&'s Row<'s>] {
         &self.rows
@@ -97,13 +110,14 @@ impl<'s> StepSummary<'s> {
             "label": self.step.label,
             "concurrency": self.step.setting.concurrency,
             "passes": self.complete,
+            "resumed": self.resumed,
             "standing": self.standing.words(),
             "accepted_share": self.spread(|row| row.accepted_share),
-            "accepted_per_hour": self.spread(Row::accepted_per_hour),
-            "first_token_p50_s": self.spread(|row| row.first_token(50).value()),
-            "first_token_p90_s": self.spread(|row| row.first_token(90).value()),
-            "whole_answer_p50_s": self.spread(|row| row.whole_answer.percentile(50).value()),
-            "whole_answer_p95_s": self.spread(|row| row.whole_answer.percentile(95).value()),
+            "accepted_per_hour": self.timing(Row::accepted_per_hour),
+            "first_token_p50_s": self.timing(|row| row.first_token(50).value()),
+            "first_token_p90_s": self.timing(|row| row.first_token(90).value()),
+            "whole_answer_p50_s": self.timing(|row| row.whole_answer.percentile(50).value()),
+            "whole_answer_p95_s": self.timing(|row| row.whole_answer.percentile(95).value()),
             "prefix_hit_rate": self.spread(Row::hit_rate),
         })
     }

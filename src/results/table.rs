@@ -22,11 +22,11 @@ pub fn text(state: &State, rows: &[Row<'_>], steps: &[StepSummary<'_>], width: O
     ]);
     for step in steps {
         let share = step.spread(|row| row.accepted_share).map(|s| format!("{} %", shown(s, 100.0, 1)));
-        let rate = step.spread(Row::accepted_per_hour).map(|s| format!("{} /h", shown(s, 1.0, 0)));
-        let first = |percent| step.spread(|row| row.first_token(percent).value());
-        let whole = |percent| step.spread(|row| row.whole_answer.percentile(percent).value());
+        let rate = step.timing(Row::accepted_per_hour).map(|s| format!("{} /h", shown(s, 1.0, 0)));
+        let first = |percent| step.timing(|row| row.first_token(percent).value());
+        let whole = |percent| step.timing(|row| row.whole_answer.percentile(percent).value());
         table.add_row([
-            format!("{}\n{} of {}", step.step.label, step.complete, planned(rows, step)),
+            format!("{}\n{} of {}{}", step.step.label, step.complete, planned(rows, step), resumed(step)),
             format!("{}\n{}", or_unknown(share), or_unknown(rate)),
             format!("p50 {}\np90 {}", time(first(50)), time(first(90))),
             format!("p50 {}\np95 {}", time(whole(50)), time(whole(95))),
@@ -47,6 +47,11 @@ fn time(spread: Option<Spread>) -> String {
 /// Passes that were planned, and those that a decision added.
 fn planned(rows: &[Row<'_>], step: &StepSummary<'_>) -> u32 {
     step.step.repetitions.max(passes_of(rows, step))
+}
+
+/// Passes whose times do not count, if there are any.
+fn resumed(step: &StepSummary<'_>) -> String {
+    if step.resumed == 0 { String::new() } else { format!(", {} resumed", step.resumed) }
 }
 
 fn passes_of(rows: &[Row<'_>], step: &StepSummary<'_>) -> u32 {

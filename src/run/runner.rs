@@ -152,14 +152,22 @@ impl Runner {
     /// Takes the steps. Whatever happens is in the journal before this returns.
     pub async fn run(mut self) -> Result<Ended, RunError> {
         let server = self.serve()?;
-        let taken = match self.orders.take() {
-            Some(mut orders) => tokio::select! {
+        let mut orders = self.orders.take();
+        let taken = {
+            let attending = self.attend(orders.as_mut());
+            tokio::pin!(attending);
+            let taken = tokio::select! {
                 taken = self.take() => taken,
-                // Decisions are answered while the run goes on; what comes later is refused when this ends.
-                never = self.attend(&mut orders) => match never {},
-            },
-            None => self.take().await,
+                never = &mut attending => match never {},
+            };
+            // A decision that ends the run is answered before the run ends; what comes later is refused.
+            tokio::select! {
+                biased;
+                never = &mut attending => match never {},
+                _ = self.deciding.lock() => taken,
+            }
         };
+        drop(orders);
         let end = match &taken {
             Ok(end) => end.clone(),
             Err(error) => RunEnd::Failed { why: error.to_string() },

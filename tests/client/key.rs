@@ -97,15 +97,16 @@ fn a_run_against_such_a_server_leaves_the_key_in_no_file_log_or_message() {
     let server = engine(move |request, peer| {
         assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
         let mut seen = requests.lock().unwrap();
-        // The probe is answered; every document after it is not.
-        let echo = seen.checked_sub(1).and_then(|index| echoes().into_iter().nth(index));
+        // The probe is answered, and every second document after it: an engine that never answers is given up.
+        let echo = seen.checked_sub(1).filter(|index| index % 2 == 0);
+        let echo = echo.and_then(|index| echoes().into_iter().nth(index / 2));
         *seen += 1;
         peer.send(echo.unwrap_or_else(|| answer("4")));
         true
     });
-    // No answer is right: the quality threshold is not met.
-    assert_run_keeps_the_secret(&server, echoes().len(), 3);
-    assert!(*seen.lock().unwrap() > echoes().len());
+    // Half of the answers are right, which is what is asked.
+    assert_run_keeps_the_secret(&server, 2 * echoes().len(), 0);
+    assert!(*seen.lock().unwrap() > 2 * echoes().len());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use aforo::measure::{Halt, PhaseEnd};
+use aforo::measure::{Halt, PhaseEnd, Trouble};
 use aforo::protocol::FailureReason::Cancelled;
 use tokio::sync::watch;
 
@@ -120,4 +120,66 @@ fn an_answer_that_ended_before_the_stop_is_not_cancelled() {
     });
     assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Stopped, 1));
     assert_answered(&taken.captures[0], "4");
+}
+
+#[test]
+fn a_drain_lets_what_is_in_flight_end_and_sends_nothing_more() {
+    let release = Arc::new(AtomicUsize::new(0));
+    let (held, released) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&release));
+    let holds = Arc::clone(&held);
+    let server = Server::start(move |peer| {
+        while peer.request().is_some() {
+            holds.fetch_add(1, SeqCst);
+            wait_until("it may answer", || released.load(SeqCst) > 0);
+            peer.send(answer("4"));
+        }
+    });
+    let (halt, halted) = watch::channel(Halt::No);
+    let load = start(&server.base_url(), halted);
+    let draining = thread::spawn(move || {
+        wait_until("all places are held", || held.load(SeqCst) == 4);
+        halt.send_replace(Halt::Drain);
+        release.store(1, SeqCst);
+        halt
+    });
+    let order = Order { documents: documents(100), concurrency: 4 };
+    let taken = take(&load, work(order, PATIENT), |_| true);
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Drained, 4));
+    for capture in &taken.captures {
+        assert_answered(capture, "4");
+    }
+    drop(draining.join().unwrap());
+}
+
+#[test]
+fn only_what_is_picked_is_sent_in_its_order() {
+    let server = Server::start(|peer| {
+        while peer.request().is_some() {
+            peer.send(answer("4"));
+        }
+    });
+    let (_halt, halted) = watch::channel(Halt::No);
+    let load = start(&server.base_url(), halted);
+    let mut work = work(Order { documents: documents(100), concurrency: 1 }, PATIENT);
+    work.picks = Arc::from([7, 3, 99]);
+    let taken = take(&load, work, |_| true);
+    let indices: Vec<_> = taken.captures.iter().map(|capture| capture.index).collect();
+    assert_eq!((taken.end, indices), (PhaseEnd::Complete, vec![7, 3, 99]));
+}
+
+#[test]
+fn a_server_that_only_fails_is_not_given_every_document() {
+    let server = Server::start(|peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let (_halt, halted) = watch::channel(Halt::No);
+    let load = start(&server.base_url(), halted);
+    let mut work = work(Order { documents: documents(300), concurrency: 4 }, PATIENT);
+    work.max_error_rate = 0.5;
+    let taken = take(&load, work, |_| true);
+    let limit = Trouble::ErrorRate { failed: 50, of: 50, limit: 0.5 };
+    assert_eq!(taken.end, PhaseEnd::Cut(limit));
+    assert!((50..=53).contains(&taken.captures.len()), "{}", taken.captures.len());
 }

@@ -14,6 +14,8 @@ pub struct Asked {
     pub number: usize,
     /// For example `/v1/models`.
     pub path: String,
+    /// The `x-request-id` header.
+    pub id: Option<String>,
     /// The body; `Null` without one.
     pub body: Value,
 }
@@ -78,14 +80,14 @@ pub fn start(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> String 
 fn serve(stream: TcpStream, reply: &dyn Fn(&Asked) -> Reply, counts: &[AtomicUsize; 3]) {
     let mut writer = stream.try_clone().unwrap();
     let mut reader = BufReader::new(stream);
-    while let Some((path, body)) = request(&mut reader) {
+    while let Some((path, id, body)) = request(&mut reader) {
         let kind = match path.as_str() {
             "/v1/chat/completions" => 0,
             "/metrics" => 1,
             _ => 2,
         };
         let number = counts[kind].fetch_add(1, Ordering::SeqCst);
-        let written = match reply(&Asked { number, path, body }) {
+        let written = match reply(&Asked { number, path, id, body }) {
             Reply::Page(status, body) => page(&mut writer, status, "application/json", &body.to_string()),
             Reply::Text(status, kind, body) => page(&mut writer, status, kind, &body),
             Reply::Answer(text, finish) => answer(&mut writer, &text, finish),
@@ -102,11 +104,11 @@ fn serve(stream: TcpStream, reply: &dyn Fn(&Asked) -> Reply, counts: &[AtomicUsi
     }
 }
 
-fn request(reader: &mut impl std::io::BufRead) -> Option<(String, Value)> {
+fn request(reader: &mut impl std::io::BufRead) -> Option<(String, Option<String>, Value)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
-    let mut length = 0;
+    let (mut length, mut id) = (0, None);
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
@@ -115,11 +117,13 @@ fn request(reader: &mut impl std::io::BufRead) -> Option<(String, Value)> {
         }
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
+        } else if let Some(value) = line.to_ascii_lowercase().strip_prefix("x-request-id:") {
+            id = Some(value.trim().to_owned());
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((path, serde_json::from_slice(&body).unwrap_or_default()))
+    Some((path, id, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
 fn page(writer: &mut TcpStream, status: u16, kind: &str, body: &str) -> std::io::Result<()> {
