@@ -16,7 +16,7 @@ use aforo::protocol::FailureReason;
 use aforo::results::{export, row, step};
 use aforo::run::cause::GateCause;
 use aforo::run::decision::{Choice, Who};
-use aforo::run::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd};
+use aforo::run::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd, SCHEMA};
 use aforo::run::journal::{self, JournalError};
 use aforo::run::scrape::EngineFigures;
 use aforo::run::state::State;
@@ -292,7 +292,7 @@ fn events_of_a_newer_minor_version_are_passed_over() {
     let (_folder, path) = journal_file();
     write(&path, &lines);
     let mut text = fs::read_to_string(&path).unwrap();
-    text = text.replacen("\"minor\":0", "\"minor\":7", 1);
+    text = text.replacen("\"minor\":1", "\"minor\":7", 1);
     // A new event, and a new field in one that is known.
     let at = serde_json::to_value(&lines[0]).unwrap()["at"].clone();
     let new = serde_json::json!({ "seq": lines.len(), "at": at, "clock": 1, "event": "gpu-sampled", "gpus": [{ "used": 1 }] });
@@ -304,7 +304,7 @@ fn events_of_a_newer_minor_version_are_passed_over() {
     assert_eq!(journal.lines.len(), lines.len() + 1);
     assert_eq!(journal.lines.last().unwrap().event, Event::Unknown);
     let (mut newer, mut own) = (State::fold(&journal.lines), State::fold(&lines));
-    newer.started.as_mut().unwrap().schema.minor = 0;
+    newer.started.as_mut().unwrap().schema.minor = SCHEMA.minor;
     own.next_seq += 1;
     assert_eq!(newer, own);
 }

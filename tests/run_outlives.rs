@@ -216,7 +216,7 @@ async fn a_pause_lets_what_is_in_flight_end_and_the_pass_is_completed() {
     let sent = watch.state.steps[0].passes[0].requests.len();
     assert!((1..24).contains(&sent), "{sent}");
     assert!(
-        watch.state.steps[0].passes[0].requests.iter().all(|request| request.answered()),
+        watch.state.steps[0].passes[0].requests.iter().all(aforo::measure::RequestRecord::answered),
         "none was cancelled"
     );
     watch.accepted(Choice::Continue, "it has gone").await;
@@ -395,7 +395,7 @@ fn a_full_disk_pauses_the_run_and_it_goes_on_when_there_is_space() {
     assert_eq!(state.end, Some(RunEnd::Done));
     let pass = &state.steps[0].passes[0];
     assert_eq!((pass.end.clone(), pass.attempts, pass.requests.len()), (Some(PassEnd::Complete), 2, 60));
-    assert!(pass.requests.iter().all(|request| request.accepted()), "no answer was lost");
+    assert!(pass.requests.iter().all(aforo::measure::RequestRecord::accepted), "no answer was lost");
     let decided = &state.decisions[0];
     assert_eq!((decided.choice, decided.who), (Choice::Continue, Who::Rule));
     let texts = RunFiles::json_lines(&files.outputs()[0]);

@@ -11,6 +11,7 @@ use std::process::{Child, Stdio};
 
 use aforo::measure::Phase;
 use aforo::protocol::FailureReason;
+use aforo::run::decision::{Choice, Who};
 use aforo::run::event::{Event, PassEnd, RunEnd};
 use rustix::process::Signal;
 use serde_json::json;
@@ -174,7 +175,7 @@ fn f39_results_of_the_passes_before_are_there_while_a_later_one_goes_on() {
 }
 
 #[test]
-fn an_engine_that_dies_in_a_pass_costs_its_documents_and_not_the_run() {
+fn an_engine_that_dies_costs_few_documents_and_without_anybody_there_the_run_stops() {
     let place = Workplace::new(24);
     place.append("[[sweep]]\nparameter = \"concurrency\"\nvalues = [2]");
     let simulate = ["simulate", "--port", "0", "--protocol", "protocol.toml"];
@@ -195,54 +196,55 @@ fn an_engine_that_dies_in_a_pass_costs_its_documents_and_not_the_run() {
     place.wait_for(measured);
     engine.kill().unwrap();
     engine.wait().unwrap();
-    Said::of(wait(child)).expect(3);
+    let said = Said::of(wait(child)).expect(4);
+    assert!(said.err.contains("does not answer any more"), "{}", said.err);
     let folder = place.run_folder();
-    let rows = folder.csv();
-    assert_eq!(folder.state().end, Some(RunEnd::Done));
-    assert_eq!(rows.len(), 2, "the next step was tried: the engine might have come back");
-    for row in &rows {
-        assert_eq!(count(row, "sent"), 24);
-        assert_eq!(count(row, "sent"), count(row, "accepted") + count(row, "failed_connection"), "{row:?}");
-    }
-    assert!(count(&rows[0], "accepted") > 0);
-    assert_eq!(count(&rows[1], "accepted"), 0);
-    let without_answer = ["first_token_mean_s", "accepted_share", "tokens_out", "whole_answer_p50_s"];
-    assert_eq!(without_answer.map(|column| rows[1][column].as_str()), ["", "0", "", ""]);
-    assert!(!folder.csv_bytes().is_empty());
+    let (state, rows) = (folder.state(), folder.csv());
+    assert_eq!(state.end, Some(RunEnd::Stopped));
+    let decided = &state.decisions[0];
+    assert_eq!((decided.choice, decided.who), (Choice::Stop, Who::Rule), "nobody was there to be asked");
+    assert_eq!(rows.len(), 1, "no document of the next step was spent on an engine that is gone");
+    let row = &rows[0];
+    assert_eq!(row["status"], "cut");
+    assert!(row["cut_by"].contains("does not answer any more"), "{row:?}");
+    assert!(count(row, "accepted") > 0 && count(row, "failed_connection") > 0);
+    assert!(count(row, "sent") < 24, "the rest is kept for an engine that answers");
+    assert_eq!(count(row, "sent"), count(row, "accepted") + count(row, "failed_connection"), "{row:?}");
+    assert_eq!(row["accepted_share"], "", "a pass that is not whole has no share");
 }
 
 /// Limits the size of each file that the process writes, as `ulimit -f` does: past it a write fails as on a full disk.
-fn limited(place: &Workplace, bytes: u64, arguments: &[&str]) -> Said {
+fn limited(place: &Workplace, bytes: u64, arguments: &[&str]) -> Child {
     let mut command = std::process::Command::new("sh");
     command.current_dir(place.path(".")).stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
     command.arg0("sh").arg("-c").arg(format!("ulimit -f {} && exec \"$0\" \"$@\"", bytes / 512));
     command.arg(env!("CARGO_BIN_EXE_aforo")).args(arguments);
-    Said::of(wait(command.spawn().unwrap()))
+    command.spawn().unwrap()
 }
 
 #[test]
-fn a_full_disk_fails_the_run_and_what_was_recorded_stays_readable() {
+fn a_full_disk_pauses_a_run_in_the_foreground_and_a_signal_ends_it_with_what_it_has() {
     let place = Workplace::new(40);
     place.append("[[sweep]]\nparameter = \"concurrency\"\nvalues = [2]");
-    let said = limited(&place, 32 * 1024, &Workplace::run_arguments(&[])).expect(1);
-    assert!(said.err.contains("the run folder cannot be written any more"), "{}", said.err);
-    assert!(
-        said.err.contains("journal.jsonl") && said.err.contains("what was recorded before is safe"),
-        "{}",
-        said.err
-    );
+    let mut child = limited(&place, 32 * 1024, &Workplace::run_arguments(&[]));
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let paused = lines.by_ref().map(|line| line.unwrap()).find(|line| line.starts_with("PAUSED")).unwrap();
+    assert!(paused.contains("cannot be written") && paused.contains("ulimit -f"), "{paused}");
+    signal(&child, Signal::TERM);
+    let rest: Vec<_> = lines.map(|line| line.unwrap()).collect();
+    assert_eq!(wait(child).status.code(), Some(1), "{rest:#?}");
+    let said = rest.join("\n");
+    assert!(said.contains("what was recorded before is safe") && said.contains("aforo resume"), "{said}");
 
     let folder = place.run_folder();
-    assert_eq!(
-        fs::metadata(folder.path.join("journal.jsonl")).unwrap().len(),
-        32 * 1024,
-        "the limit was reached"
-    );
+    assert!(fs::metadata(folder.path.join("journal.jsonl")).unwrap().len() <= 32 * 1024);
     let journal = folder.journal();
-    assert!(journal.torn, "the limit falls in the middle of a line");
+    assert!(!journal.torn, "what was written of a line in vain is taken back");
     let state = folder.state();
     assert_eq!(state.end, None);
     assert!(state.steps[0].passes[0].requests.len() > 20);
+    place.aforo(&["resume", "--auto", "--complete"]).expect(0);
+    assert_eq!(folder.state().steps[0].passes[0].requests.iter().filter(|r| r.answered()).count(), 40);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::measure::Phase;
 use crate::protocol::FailureReason;
 use crate::results::row::{self, Row};
 use crate::results::table::grouped;
+use crate::run::cause::GateCause;
 use crate::run::decision::{self, Choice};
 use crate::run::event::{Event, Line, PassEnd, RunEnd};
 use crate::run::position;
@@ -85,9 +86,8 @@ fn told(state: &State, line: &Line) -> Option<String> {
             let row = rows.iter().find(|row| row.step_index == id.step && row.pass.number == id.pass)?;
             Some(format!("  {}", summary(row)))
         }
-        // One that a rule has closed already asks nobody.
-        Event::GateOpened { .. } => gate(state),
-        Event::Decision { choice, who, reason, .. } if choice.closes_gate() => {
+        Event::GateOpened { step, cause } => Some(gate(state, *step, cause)),
+        Event::Decision { choice, who, reason, .. } => {
             let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             Some(format!("{} ({}){reason}", choice.word(), who.word()))
         }
@@ -103,17 +103,20 @@ fn told(state: &State, line: &Line) -> Option<String> {
     }
 }
 
-/// The open gate: why, what comes next, and what can be chosen.
-fn gate(state: &State) -> Option<String> {
-    let gate = state.gate.as_ref()?;
+/// A gate: why it opened, and while it is open what comes next and what can be chosen. One that a rule has closed
+/// already asks nobody.
+fn gate(state: &State, step: usize, cause: &GateCause) -> String {
+    let why = format!("GATE at step {}: {cause}", step + 1);
+    if state.gate.is_none() {
+        return why;
+    }
     let next = position::next_step(state).and_then(|next| state.steps.get(next));
     let next = next.map_or("the end of the run", |step| step.step.label.as_str());
     let choices: Vec<_> = decision::choices(state)
         .into_iter()
         .map(|choice| if let Choice::Set { .. } = choice { "set VALUE" } else { choice.word() })
         .collect();
-    let (number, cause) = (gate.step + 1, &gate.cause);
-    Some(format!("GATE at step {number}: {cause} · the next step is {next}\n  {}?", choices.join(" · ")))
+    format!("{why} · the next step is {next}\n  {}?", choices.join(" · "))
 }
 
 /// Where a run is, for somebody who has just come.
@@ -124,8 +127,8 @@ pub(super) fn standing(state: &State) -> String {
         let ended = pass.requests.len();
         format!(" · pass {} · {ended} of {} requests ended", pass.number, pass.planned)
     });
-    let gate = gate(state).map(|gate| format!("\n{gate}")).unwrap_or_default();
-    format!("{run} · {}{}{gate}", heading.unwrap_or_default(), pass.unwrap_or_default())
+    let gate = state.gate.as_ref().map(|open| format!("\n{}", gate(state, open.step, &open.cause)));
+    format!("{run} · {}{}{}", heading.unwrap_or_default(), pass.unwrap_or_default(), gate.unwrap_or_default())
 }
 
 fn heading(state: &State, index: usize, step: &StepState) -> String {

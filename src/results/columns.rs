@@ -403,14 +403,14 @@ pub static COLUMNS: &[Column] = &[
         "slept_s",
         "s",
         "client",
-        "Time that the machine slept in the pass, from half a second a phase; it is in no duration.",
+        "How long the machine slept in the pass: time on the boot clock minus time on the monotonic clock, noted from half a second a phase. It is in no duration.",
         |r| Cell::number(r.drift(|drift| drift.slept_s), NOT_COMPARED)
     ),
     column!(
         "wall_step_s",
         "s",
         "client",
-        "By how much the wall clock was set in the pass, from one second a phase, negative when back; it is in no duration.",
+        "By how much the wall clock was set in the pass: what it passed minus what the boot clock passed, noted from one second a phase. It is in no duration.",
         |r| Cell::number(r.drift(|drift| drift.wall_step_s), NOT_COMPARED)
     ),
 ];
