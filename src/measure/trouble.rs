@@ -29,6 +29,17 @@ pub enum Trouble {
     },
 }
 
+impl Trouble {
+    /// The word used in files and on screen.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::EngineGone { .. } => "engine-gone",
+            Self::GpuLost { .. } => "gpu-lost",
+            Self::ErrorRate { .. } => "error-rate",
+        }
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,6 +3,7 @@
 use super::cell::Cell;
 use super::row::Row;
 use crate::protocol::FailureReason;
+use crate::run::cause::CutCause;
 
 /// A column: what it is called, what it means, and how it is read from a row.
 #[derive(Debug)]
@@ -97,9 +98,13 @@ pub static COLUMNS: &[Column] = &[
         "true when it was continued: only what was left was asked, and its times are in no comparison.",
         |r| Cell::Flag(r.resumed())
     ),
-    column!("cut_by", "", "client", "What cut the pass; empty when nothing did.", |r| {
-        r.cut_by().map_or(Cell::Missing("it was not cut"), Cell::Word)
-    }),
+    column!(
+        "cut_by",
+        "",
+        "client",
+        "What cut the pass: paused, disk, engine-gone, gpu-lost, error-rate or none; the journal has the whole reason.",
+        |r| Cell::Word(r.cut_by().map_or("none", CutCause::word).to_owned())
+    ),
     column!(
         "simulated",
         "",

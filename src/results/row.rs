@@ -7,6 +7,7 @@ use super::stats::{Percentile, Sample};
 use crate::engine::clock::Drift;
 use crate::measure::{RequestRecord, TokenSource};
 use crate::protocol::{Deadline, DeadlineFigure, FailureReason};
+use crate::run::cause::CutCause;
 use crate::run::event::{PassEnd, RunStarted};
 use crate::run::plan::Step;
 use crate::run::scrape::EngineFigures;
@@ -186,10 +187,10 @@ impl<'s> Row<'s> {
         self.pass.attempts > 1
     }
 
-    /// Why it was cut, as a sentence; `None` when it was not.
-    pub fn cut_by(&self) -> Option<String> {
+    /// What cut it; `None` when nothing did.
+    pub fn cut_by(&self) -> Option<&'s CutCause> {
         match &self.pass.end {
-            Some(PassEnd::Cut(cause)) => Some(cause.to_string()),
+            Some(PassEnd::Cut(cause)) => Some(cause),
             Some(PassEnd::Complete | PassEnd::Stopped) | None => None,
         }
     }

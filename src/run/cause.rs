@@ -41,6 +41,17 @@ pub enum GateCause {
     },
 }
 
+impl CutCause {
+    /// The word used in files and on screen.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::Disk { .. } => "disk",
+            Self::Trouble(trouble) => trouble.word(),
+        }
+    }
+}
+
 impl GateCause {
     /// Whether something went wrong, so that going on by itself would be no decision of anybody.
     pub fn is_failure(&self) -> bool {
