@@ -51,7 +51,9 @@ pub(super) fn follow(folder: &RunFolder, from: From, json: bool) -> Result<Exit,
     let path = folder.path().display();
     match over? {
         Over::Left => {
-            say(&format!("the run goes on: `aforo attach {path}` comes back, `aforo stop {path}` ends it"));
+            say(&format!(
+                "the run goes on\n  aforo attach {path}   comes back\n  aforo stop {path}   ends it"
+            ));
             Ok(Exit::Done)
         }
         Over::Lost => {
@@ -81,10 +83,13 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
     let (trouble, troubles) = watch::channel(None);
     let view =
         View { lines, state: Arc::clone(&state), live: Arc::new(move || *shown.borrow()), trouble: troubles };
-    let showing = tokio::spawn(progress::show(view));
+    // Nothing is shown before all that was known is: it would be told as if it were happening now.
+    let mut view = Some(view);
+    let mut showing = None;
     let mut left = input(remote);
     if known == 0 {
         say("Ctrl-C leaves; the run goes on without you");
+        showing = view.take().map(|view| tokio::spawn(progress::show(view)));
     }
     let mut over = Over::Lost;
     loop {
@@ -111,6 +116,7 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
                 state.lock().unwrap_or_else(PoisonError::into_inner).take(*event);
                 if at + 1 == known {
                     say(&progress::standing(&state.lock().unwrap_or_else(PoisonError::into_inner)));
+                    showing = view.take().map(|view| tokio::spawn(progress::show(view)));
                 }
                 if let Some(line) = copy {
                     // Nobody listens once the progress lines have ended.
@@ -124,7 +130,9 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
         }
     }
     drop(told);
-    if let Err(error) = showing.await {
+    if let Some(showing) = showing
+        && let Err(error) = showing.await
+    {
         tracing::error!(%error, "the progress lines ended early");
     }
     Ok(over)

@@ -87,9 +87,17 @@ fn told(state: &State, line: &Line) -> Option<String> {
             Some(format!("  {}", summary(row)))
         }
         Event::GateOpened { step, cause } => Some(gate(state, *step, cause)),
-        Event::Decision { choice, who, reason, .. } => {
+        Event::Decision { step, choice, who, reason } => {
+            let what = match choice {
+                Choice::Set { parameter, value } => format!("set {} {value}", parameter.word()),
+                Choice::Skip => {
+                    let skipped = state.steps.get(*step).map_or("", |step| step.step.label.as_str());
+                    format!("skip {skipped}")
+                }
+                other => other.word().to_owned(),
+            };
             let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            Some(format!("{} ({}){reason}", choice.word(), who.word()))
+            Some(format!("{what} ({}){reason}", who.word()))
         }
         Event::PassContinued { id, requests, .. } => {
             Some(format!("step {} · pass {} goes on · {requests} documents are left", id.step + 1, id.pass))
