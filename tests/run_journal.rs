@@ -1,6 +1,8 @@
 //! The journal: append-only lines whose pure fold is the state, whatever was written and wherever it was cut.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "run_journal/any.rs"]
+mod any;
 mod support;
 
 use std::fmt::Write as _;
@@ -8,21 +10,19 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use aforo::engine::Stamp;
-use aforo::engine::openai::{Finish, Isolation};
-use aforo::engine::pages::Found;
-use aforo::measure::{EngineTimes, FieldVerdict, Phase, RequestRecord};
+use aforo::measure::Phase;
 use aforo::protocol::FailureReason;
 use aforo::results::{export, row, step};
 use aforo::run::cause::GateCause;
 use aforo::run::decision::{Choice, Who};
-use aforo::run::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd, SCHEMA};
+use aforo::run::event::{Event, Line, PassEnd, PassId, RunEnd, SCHEMA};
 use aforo::run::journal::{self, JournalError};
-use aforo::run::scrape::EngineFigures;
+use aforo::run::position::{self, Next};
 use aforo::run::state::State;
+use any::{any_event, choice, reason, run_end};
 use proptest::prelude::*;
 use support::Workplace;
-use support::records::{ended, line, lines, request, started};
+use support::records::{decided, ended, line, lines, request, resumed, started};
 
 fn write(path: &Path, lines: &[Line]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -57,26 +57,12 @@ fn summarise(state: &State) -> Vec<u8> {
     export::csv(&rows).unwrap()
 }
 
-// ---- sequences that a runner could write
-
 #[derive(Debug, Clone)]
 struct Plan {
     /// Per pass: measured requests with their failure, and warm-up requests.
     passes: Vec<(Vec<Option<FailureReason>>, usize)>,
     gate: Option<Choice>,
     end: Option<RunEnd>,
-}
-
-fn reason() -> impl Strategy<Value = FailureReason> {
-    proptest::sample::select(FailureReason::ALL.to_vec())
-}
-
-fn choice() -> impl Strategy<Value = Choice> {
-    proptest::sample::select(vec![Choice::Next, Choice::Repeat, Choice::Skip, Choice::Auto, Choice::Stop])
-}
-
-fn run_end() -> impl Strategy<Value = RunEnd> {
-    prop_oneof![Just(RunEnd::Done), Just(RunEnd::Stopped), ".*".prop_map(|why| RunEnd::Failed { why })]
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
@@ -110,105 +96,21 @@ fn events(plan: &Plan) -> Vec<Event> {
     events
 }
 
-// ---- sequences that nobody would write
-
-fn pass_id() -> impl Strategy<Value = PassId> {
-    (0_usize..4, 0_u32..4).prop_map(|(step, pass)| PassId { step, pass })
-}
-
-fn phase() -> impl Strategy<Value = Phase> {
-    proptest::sample::select(vec![Phase::Probe, Phase::WarmUp, Phase::Measurement])
-}
-
-/// Any finite number; what is no number is `null` in JSON and never reaches an event.
-fn number() -> impl Strategy<Value = f64> {
-    use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
-    POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO
-}
-
-fn any_request() -> impl Strategy<Value = RequestRecord> {
-    let stamps = proptest::array::uniform5(proptest::option::of(any::<u64>()));
-    let numbers = proptest::array::uniform3(proptest::option::of(number()));
-    let counts = proptest::array::uniform4(proptest::option::of(0_u64..1 << 40));
-    (".*", phase(), stamps, numbers, counts, proptest::option::of(reason()), ".*", any::<bool>()).prop_map(
-        |(document, phase, stamps, [first, second, third], counts, failed, text, flag)| {
-            let mut record = request(&document, phase, 0, failed);
-            let stamp = |index: usize| stamps[index].map(Stamp::from_nanos);
-            record.times.sent = stamp(0);
-            record.times.first_token = stamp(1);
-            record.times.last_token = stamp(2);
-            record.times.scheduled = stamp(3).unwrap_or(Stamp::from_nanos(0));
-            record.times.end = stamp(4).unwrap_or(Stamp::from_nanos(0));
-            record.connected_in_s = first;
-            record.longest_gap_s = second;
-            record.engine = third.map(|s| EngineTimes { wait_s: Some(s), prefill_s: None, decode_s: first });
-            [record.tokens.input, record.tokens.out, record.tokens.cached, record.tokens.first_event] =
-                counts;
-            record.resent = flag;
-            record.finish = Some(if flag { Finish::Other(text.clone()) } else { Finish::Length });
-            record.fields = [(text, FieldVerdict::Unreadable)].into_iter().collect();
-            record
-        },
-    )
-}
-
-fn any_event() -> impl Strategy<Value = Event> {
-    let figures =
-        (number(), proptest::option::of(number()), any::<u32>()).prop_map(|(period_s, peak, readings)| {
-            Box::new(EngineFigures {
-                kv_peak: peak,
-                running_peak: peak,
-                readings,
-                period_s,
-                ..EngineFigures::default()
-            })
-        });
-    let found = (".*", number()).prop_map(|(base_url, share)| EngineFound {
-        base_url,
-        found: Found { simulated: true, ..Found::default() },
-        isolation: Isolation::NonceLine,
-        shared_prompt_share: Some(share),
-    });
-    prop_oneof![
-        (0_usize..5, 0_usize..5).prop_map(|(d, s)| Event::RunStarted(Box::new(started(d, s)))),
-        found.prop_map(Event::EngineFound),
-        ".*".prop_map(|text| Event::Caution { text }),
-        (pass_id(), ".*").prop_map(|(id, pass_key)| Event::PassStarted { id, pass_key }),
-        (pass_id(), phase(), any::<u16>()).prop_map(|(id, phase, n)| Event::PhaseStarted {
-            id,
-            phase,
-            requests: n.into()
-        }),
-        (pass_id(), any_request())
-            .prop_map(|(id, request)| Event::Request { id, request: Box::new(request) }),
-        (pass_id(), phase(), any::<u32>(), proptest::option::of(figures)).prop_map(
-            |(id, phase, in_flight_peak, engine)| Event::PhaseEnded { id, phase, in_flight_peak, engine }
-        ),
-        (pass_id(), any::<bool>()).prop_map(|(id, complete)| Event::PassEnded {
-            id,
-            end: if complete { PassEnd::Complete } else { PassEnd::Stopped },
-        }),
-        (0_usize..5).prop_map(|step| Event::GateOpened { step, cause: GateCause::StepDone }),
-        (0_usize..5, choice(), ".*").prop_map(|(step, choice, reason)| Event::Decision {
-            step,
-            choice,
-            who: Who::Rule,
-            reason
-        }),
-        run_end().prop_map(|end| Event::RunEnded { end }),
-    ]
-}
-
-/// Checks lines against what `aforo schema journal` prints.
-fn documented(lines: &[Line]) {
-    static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+/// What `aforo schema journal` prints.
+fn schema() -> &'static jsonschema::Validator {
+    static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
         let schema = serde_json::from_str(journal::SCHEMA_JSON).unwrap();
         jsonschema::meta::validate(&schema).unwrap();
         jsonschema::validator_for(&schema).unwrap()
     });
+    &VALIDATOR
+}
+
+/// Checks lines against the schema.
+fn documented(lines: &[Line]) {
     for line in lines {
         let line = serde_json::to_value(line).unwrap();
-        assert!(SCHEMA.is_valid(&line), "src/run/journal.schema.json does not describe {line:#}");
+        assert!(schema().is_valid(&line), "src/run/journal.schema.json does not describe {line:#}");
     }
 }
 
@@ -240,6 +142,8 @@ proptest! {
         let live = incremental(&lines);
         prop_assert_eq!(State::fold(&read.lines), live.clone());
         summarise(&live);
+        // Whatever comes next can be said of any state.
+        position::next(&live);
     }
 
     #[test]
@@ -292,7 +196,7 @@ fn events_of_a_newer_minor_version_are_passed_over() {
     let (_folder, path) = journal_file();
     write(&path, &lines);
     let mut text = fs::read_to_string(&path).unwrap();
-    text = text.replacen("\"minor\":1", "\"minor\":7", 1);
+    text = text.replacen(&format!("\"minor\":{}", SCHEMA.minor), "\"minor\":7", 1);
     // A new event, and a new field in one that is known.
     let at = serde_json::to_value(&lines[0]).unwrap()["at"].clone();
     let new = serde_json::json!({ "seq": lines.len(), "at": at, "clock": 1, "event": "gpu-sampled", "gpus": [{ "used": 1 }] });
@@ -307,6 +211,43 @@ fn events_of_a_newer_minor_version_are_passed_over() {
     newer.started.as_mut().unwrap().schema.minor = SCHEMA.minor;
     own.next_seq += 1;
     assert_eq!(newer, own);
+}
+
+/// A journal as version 1.0 wrote it: a gate without a cause, a run without `auto`.
+const VERSION_1_0: &str = r#"{"seq":0,"at":"2026-11-30T19:40:12.5Z","clock":1000,"event":"run-started","schema":{"major":1,"minor":0},"aforo":"0.1.0","run":"2026-11-30T19-40-12Z-p","protocol":"p","fingerprint":"00","model":"m","documents":1,"threshold":0.5,"steps":[{"label":"baseline","departs":null,"setting":{"concurrency":1},"repetitions":1},{"label":"concurrency 4","departs":{"parameter":"concurrency","value":4},"setting":{"concurrency":4},"repetitions":1},{"label":"concurrency 8","departs":{"parameter":"concurrency","value":8},"setting":{"concurrency":8},"repetitions":1}],"deadlines":[]}
+{"seq":1,"at":"2026-11-30T19:40:12.6Z","clock":2000,"event":"engine-found","base_url":"http://127.0.0.1:1/v1","found":{"engine":"e 1","models":null,"metrics":null,"simulated":false},"isolation":"nonce-line","shared_prompt_share":null}
+{"seq":2,"at":"2026-11-30T19:40:12.7Z","clock":3000,"event":"pass-started","step":0,"pass":1,"pass_key":"k"}
+{"seq":3,"at":"2026-11-30T19:40:12.8Z","clock":4000,"event":"phase-started","step":0,"pass":1,"phase":"measurement","requests":1}
+{"seq":4,"at":"2026-11-30T19:40:13.9Z","clock":9000,"event":"request","step":0,"pass":1,"request":{"document":"d0","phase":"measurement","times":{"scheduled":4000,"sent":4000,"first_event":5000,"first_token":5000,"first_answer":5000,"last_token":8000,"end":8000},"connected_in_s":null,"resent":false,"status":200,"tokens":{"source":"unknown","in":null,"out":null,"cached":null,"reasoning":null,"first_event":null},"events":1,"reads":1,"longest_gap_s":null,"engine":null,"finish":"stop","verdict":"accepted","repairs":0,"fields":{"amount":"match"}}}
+{"seq":5,"at":"2026-11-30T19:40:14Z","clock":9100,"event":"phase-ended","step":0,"pass":1,"phase":"measurement","in_flight_peak":1,"engine":null}
+{"seq":6,"at":"2026-11-30T19:40:14Z","clock":9200,"event":"pass-ended","step":0,"pass":1,"end":"complete"}
+{"seq":7,"at":"2026-11-30T19:40:14Z","clock":9300,"event":"gate-opened","step":0}
+{"seq":8,"at":"2026-11-30T19:41:00Z","clock":9400,"event":"decision","step":1,"choice":"skip","who":"person","reason":"no time"}
+{"seq":9,"at":"2026-11-30T19:41:00Z","clock":9500,"event":"pass-started","step":2,"pass":1,"pass_key":"l"}
+{"seq":10,"at":"2026-11-30T19:41:01Z","clock":9600,"event":"pass-ended","step":2,"pass":1,"end":"stopped"}
+{"seq":11,"at":"2026-11-30T19:41:01Z","clock":9700,"event":"run-ended","end":"stopped"}
+"#;
+
+#[test]
+fn a_journal_of_version_1_0_reads_and_its_run_can_be_taken_up() {
+    let (_folder, path) = journal_file();
+    fs::write(&path, VERSION_1_0).unwrap();
+    let mut lines = journal::read(&path).unwrap().lines;
+    assert_eq!(lines[7].event, Event::GateOpened { step: 0, cause: GateCause::StepDone });
+    let state = State::fold(&lines);
+    assert!(!state.auto && state.steps[1].skipped);
+    assert_eq!(state.end, Some(RunEnd::Stopped));
+    let statuses: Vec<_> = row::rows(&state).iter().map(|row| row.status.word()).collect();
+    assert_eq!(statuses, ["complete", "stopped"]);
+    summarise(&state);
+    for text in VERSION_1_0.lines() {
+        let line: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert!(schema().is_valid(&line), "{line:#}");
+    }
+
+    lines.push(line(lines.len(), resumed(false)));
+    let cause = GateCause::Interrupted;
+    assert_eq!(position::next(&State::fold(&lines)), Next::OpenGate { step: 2, cause });
 }
 
 #[test]
@@ -358,6 +299,52 @@ fn every_line_of_a_run_is_as_its_schema_says() {
 }
 
 #[test]
+fn the_schema_lets_through_nothing_that_no_event_is() {
+    let line = |event: serde_json::Value| {
+        let mut line = serde_json::json!({ "seq": 0, "at": "2026-11-30T19:40:12.5Z", "clock": 1 });
+        line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+        line
+    };
+    let decision = |choice: serde_json::Value| {
+        line(
+            serde_json::json!({ "event": "decision", "step": 0, "choice": choice, "who": "person", "reason": "" }),
+        )
+    };
+    let ended = |end: serde_json::Value| {
+        line(serde_json::json!({ "event": "pass-ended", "step": 0, "pass": 1, "end": end }))
+    };
+    let gate = |cause: serde_json::Value| {
+        line(serde_json::json!({ "event": "gate-opened", "step": 0, "cause": cause }))
+    };
+    let gone = serde_json::json!({ "trouble": { "engine-gone": { "text": "x" } } });
+    for allowed in [
+        decision("stop-after-pass".into()),
+        decision(serde_json::json!({ "set": { "parameter": "concurrency", "value": 3 } })),
+        ended(serde_json::json!({ "cut": "paused" })),
+        ended(serde_json::json!({ "cut": gone })),
+        gate("interrupted".into()),
+        gate(serde_json::json!({ "cut": gone })),
+    ] {
+        assert!(schema().is_valid(&allowed), "{allowed:#}");
+        assert!(serde_json::from_value::<Line>(allowed.clone()).is_ok(), "{allowed:#}");
+    }
+    for refused in [
+        decision("set".into()),
+        decision("continue ".into()),
+        decision(serde_json::json!({ "set": { "parameter": "colour", "value": 3 } })),
+        ended("cut".into()),
+        ended(serde_json::json!({ "cut": "bored" })),
+        ended(serde_json::json!({ "cut": { "trouble": "engine-gone" } })),
+        gate("no-engine".into()),
+        gate(serde_json::json!({ "cut": "paused", "colour": 1 })),
+        line(serde_json::json!({ "event": "pass-continued", "step": 0, "pass": 1, "requests": 3 })),
+        line(serde_json::json!({ "event": "run-resumed", "aforo": "0.1.0", "auto": false })),
+    ] {
+        assert!(!schema().is_valid(&refused), "{refused:#}");
+    }
+}
+
+#[test]
 fn a_place_at_the_end_of_the_numbers_does_not_overflow() {
     let last = line(usize::MAX, Event::Caution { text: String::new() });
     assert_eq!(State::fold([&last]).next_seq, u64::MAX);
@@ -365,7 +352,7 @@ fn a_place_at_the_end_of_the_numbers_does_not_overflow() {
 
 #[test]
 fn skipping_after_the_last_step_leaves_out_nothing_that_was_measured() {
-    let skip = |step| Event::Decision { step, choice: Choice::Skip, who: Who::Person, reason: String::new() };
+    let skip = |step| decided(step, Choice::Skip);
     let begun = Event::PassStarted { id: PassId { step: 0, pass: 1 }, pass_key: String::new() };
     let state =
         State::fold(&lines(vec![Event::RunStarted(Box::new(started(1, 2))), begun, skip(0), skip(1)]));

@@ -21,12 +21,12 @@ pub struct Column {
 }
 
 const NOT_BEGUN: &str = "the run has not begun";
-const RESUMED: &str = "the pass was resumed";
 const NO_PAGE: &str = "no metrics page of a known engine";
-const NOT_COMPARED: &str = "the clocks were not compared over the whole pass";
 const NOT_OVER: &str = "the pass is not complete";
 const NO_ANSWER: &str = "no answer";
 const NO_USAGE: &str = "the engine did not count";
+const RESUMED: &str = "the pass was resumed";
+const NOT_COMPARED: &str = "the clocks were not compared over the whole pass";
 
 macro_rules! column {
     ($name:literal, $unit:literal, $source:literal, $definition:literal, $cell:expr) => {
@@ -45,8 +45,12 @@ fn count(value: usize) -> Cell {
 }
 
 fn engine(row: &Row<'_>, of: fn(&crate::run::scrape::EngineFigures) -> Option<f64>) -> Cell {
-    let why_not = if row.resumed() { RESUMED } else { NO_PAGE };
-    Cell::number(row.engine().and_then(of), why_not)
+    Cell::number(row.engine().and_then(of), undisturbed(row, NO_PAGE))
+}
+
+/// Why a figure of the whole pass is missing: no figure spans the parts of one that was resumed.
+fn undisturbed(row: &Row<'_>, otherwise: &'static str) -> &'static str {
+    if row.resumed() { RESUMED } else { otherwise }
 }
 
 /// All columns of `results.csv`, in order.
@@ -81,28 +85,28 @@ pub static COLUMNS: &[Column] = &[
         "status",
         "",
         "client",
-        "complete, running, stopped (by a person or a signal), cut (see cut_by) or interrupted (its runner died).",
+        "complete, running, cut (cut_by says what did it), stopped (by a person or a signal) or interrupted.",
         |r| { Cell::Word(r.status.word().to_owned()) }
     ),
     column!(
         "attempts",
         "",
         "client",
-        "Attempts at the pass: 1, and one for each time that it was continued after it had been cut.",
+        "Attempts at the pass: 1, and one for each time that it was continued after a cut.",
         |r| Cell::Count(r.pass.attempts.into())
     ),
     column!(
         "resumed",
         "",
         "client",
-        "true when it was continued: only what was left was asked, and its times are in no comparison.",
+        "Whether the pass was continued after a cut or an interruption: it has no duration, no rate and no figures of the engine's metrics page, and is kept out of timing comparisons.",
         |r| Cell::Flag(r.resumed())
     ),
     column!(
         "cut_by",
         "",
         "client",
-        "What cut the pass: paused, disk, engine-gone, gpu-lost, error-rate or none; the journal has the whole reason.",
+        "What cut the pass, the last time that something did: paused, disk, engine-gone, gpu-lost, error-rate or none; the journal has the whole reason.",
         |r| Cell::Word(r.cut_by().map_or("none", CutCause::word).to_owned())
     ),
     column!(
@@ -117,7 +121,7 @@ pub static COLUMNS: &[Column] = &[
         "sent",
         "",
         "client",
-        "Requests of the measurement that ended: accepted plus each failure.",
+        "Requests of the measurement that ended: accepted plus each failure. A document that was asked again after a cut counts each time.",
         |r| Cell::Count(r.sent())
     ),
     column!(
@@ -171,13 +175,20 @@ pub static COLUMNS: &[Column] = &[
     column!("duplicates", "", "client", "Outputs of documents that had one already.", |r| Cell::Count(
         r.duplicates()
     )),
-    column!("duration_s", "s", "client", "Last end minus first sent, of the measurement phase.", |r| {
-        let why_not = if r.resumed() { RESUMED } else { "nothing was sent" };
-        Cell::number(r.duration.map(|d| d.as_secs_f64()), why_not)
-    }),
-    column!("accepted_per_hour", "1/h", "client", "accepted / duration.", |r| {
-        Cell::number(r.accepted_per_hour(), if r.resumed() { RESUMED } else { NOT_OVER })
-    }),
+    column!(
+        "duration_s",
+        "s",
+        "client",
+        "Last end minus first sent, of the measurement phase; empty when the pass was resumed.",
+        |r| { Cell::number(r.duration.map(|d| d.as_secs_f64()), undisturbed(r, "nothing was sent")) }
+    ),
+    column!(
+        "accepted_per_hour",
+        "1/h",
+        "client",
+        "accepted / duration; empty when the pass was resumed.",
+        |r| { Cell::number(r.accepted_per_hour(), undisturbed(r, NOT_OVER)) }
+    ),
     column!(
         "first_token_n",
         "",
@@ -261,7 +272,7 @@ pub static COLUMNS: &[Column] = &[
         "deadlines_kept",
         "",
         "protocol",
-        "Whether every deadline of [objective] was kept, a request without an answer having missed it; empty without deadlines or where the sample is too small.",
+        "Whether every deadline of [objective] was kept, a request without an answer having missed it unless its document was asked again; empty without deadlines or where the sample is too small.",
         |r| { r.deadlines_kept().map_or(Cell::Missing("no deadline, or n too small"), Cell::Flag) }
     ),
     column!("tokens_in", "tokens", "engine", "Prompt tokens over all answers, cached ones included.", |r| {
@@ -276,7 +287,8 @@ pub static COLUMNS: &[Column] = &[
     column!("tokens_out_per_s", "tokens/s", "engine", "tokens_out / duration.", |r| {
         let tokens = r.tokens(|t| t.out).map(|tokens| tokens as f64);
         let seconds = r.duration.map(|d| d.as_secs_f64()).filter(|seconds| *seconds > 0.0);
-        Cell::number(tokens.zip(seconds).map(|(tokens, seconds)| tokens / seconds), NO_USAGE)
+        let rate = tokens.zip(seconds).map(|(tokens, seconds)| tokens / seconds);
+        Cell::number(rate, undisturbed(r, NO_USAGE))
     }),
     column!(
         "connections_opened",
@@ -391,9 +403,22 @@ pub static COLUMNS: &[Column] = &[
         |e| e.delta.preemptions
     )),
     column!("engine_readings", "", "engine", "Readings of the metrics page behind the peaks.", |r| {
-        let why_not = if r.resumed() { RESUMED } else { NO_PAGE };
-        Cell::count(r.engine().map(|e| e.readings.into()), why_not)
+        Cell::count(r.engine().map(|e| e.readings.into()), undisturbed(r, NO_PAGE))
     }),
+    column!(
+        "slept_s",
+        "s",
+        "client",
+        "How long the machine slept in the pass: time on the boot clock minus time on the monotonic clock, noted from half a second a phase. It is in no duration. Empty where the clocks were not compared over the whole pass.",
+        |r| Cell::number(r.drift(|drift| drift.slept_s), NOT_COMPARED)
+    ),
+    column!(
+        "wall_step_s",
+        "s",
+        "client",
+        "By how much the wall clock was set in the pass, negative when back: what it passed minus what the boot clock passed, noted from one second a phase. It is in no duration. Empty where the clocks were not compared over the whole pass.",
+        |r| Cell::number(r.drift(|drift| drift.wall_step_s), NOT_COMPARED)
+    ),
     column!(
         "warm_up_sent",
         "",
@@ -404,20 +429,6 @@ pub static COLUMNS: &[Column] = &[
     column!("warm_up_failed", "", "client", "Requests of the warm-up without an answer.", |r| {
         count(r.pass.warm_up.iter().filter(|request| !request.answered()).count())
     }),
-    column!(
-        "slept_s",
-        "s",
-        "client",
-        "How long the machine slept in the pass: time on the boot clock minus time on the monotonic clock, noted from half a second a phase. It is in no duration.",
-        |r| Cell::number(r.drift(|drift| drift.slept_s), NOT_COMPARED)
-    ),
-    column!(
-        "wall_step_s",
-        "s",
-        "client",
-        "By how much the wall clock was set in the pass: what it passed minus what the boot clock passed, noted from one second a phase. It is in no duration.",
-        |r| Cell::number(r.drift(|drift| drift.wall_step_s), NOT_COMPARED)
-    ),
 ];
 
 /// The column of that name.

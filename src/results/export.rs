@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::columns::COLUMNS;
 use super::row::Row;
 use super::step::StepSummary;
+use crate::run::decision::Choice;
 use crate::run::event::RunEnd;
 use crate::run::state::{Decided, State};
 
@@ -36,10 +37,16 @@ pub fn row_json(row: &Row<'_>) -> Value {
 }
 
 fn decision(decided: &Decided) -> Value {
+    let (parameter, value) = match decided.choice {
+        Choice::Set { parameter, value } => (Some(parameter.word()), Some(value)),
+        _ => (None, None),
+    };
     json!({
-        "step": decided.step + 1,
-        "choice": decided.choice,
         "at": decided.at,
+        "step": decided.step + 1,
+        "choice": decided.choice.word(),
+        "parameter": parameter,
+        "value": value,
         "who": decided.who,
         "reason": decided.reason,
     })
@@ -68,8 +75,8 @@ pub fn json(state: &State, rows: &[Row<'_>], steps: &[StepSummary<'_>]) -> Value
             Some(RunEnd::Failed { why }) => Some(why),
             _ => None,
         },
-        "decisions": state.decisions.iter().map(decision).collect::<Vec<_>>(),
         "resumptions": state.resumptions,
+        "decisions": state.decisions.iter().map(decision).collect::<Vec<_>>(),
         "cautions": state.cautions,
         "steps": steps.iter().map(StepSummary::json).collect::<Vec<_>>(),
         "passes": rows.iter().map(row_json).collect::<Vec<_>>(),

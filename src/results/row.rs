@@ -1,6 +1,6 @@
 //! One row per pass: everything that a pass says, computed from the fold.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::stats::{Percentile, Sample};
@@ -17,7 +17,7 @@ use crate::run::state::{PassState, State, StepState};
 /// counted in bytes and the rate in tokens and whole cache blocks, so that they agree only roughly.
 const HIT_RATE_MARGIN: f64 = 0.10;
 
-/// Minor version of the journal since which runners compare the clocks.
+/// Minor version of the journal since which runners compare the clocks over each phase.
 const COMPARES_CLOCKS: u32 = 1;
 
 /// State of a pass.
@@ -36,19 +36,6 @@ pub enum PassStatus {
 }
 
 impl PassStatus {
-    fn of(state: &State, step_index: usize, pass: &PassState) -> Self {
-        // A pass without an end goes on only where the run is, and not while the run waits for somebody to say how.
-        let is_where_the_run_is = state.current == step_index
-            && state.unfinished().is_some_and(|unfinished| unfinished.number == pass.number);
-        match pass.end {
-            Some(PassEnd::Complete) => Self::Complete,
-            Some(PassEnd::Stopped) => Self::Stopped,
-            Some(PassEnd::Cut(_)) => Self::Cut,
-            None if is_where_the_run_is && state.gate.is_none() && state.end.is_none() => Self::Running,
-            None => Self::Interrupted,
-        }
-    }
-
     /// The word used in files and on screen.
     pub fn word(self) -> &'static str {
         match self {
@@ -97,7 +84,7 @@ pub struct Row<'s> {
     pub quality_met: Option<bool>,
     /// Distinct documents with an output.
     pub ids_recovered: u64,
-    /// Last `end` − first `sent`; `None` for a pass that was resumed, between whose parts no work was done.
+    /// Last `end` − first `sent`; `None` for a pass that was resumed, which has no undisturbed time.
     pub duration: Option<Duration>,
     /// Seconds to the first token, of requests with an answer.
     pub first_token: Sample,
@@ -109,7 +96,7 @@ pub struct Row<'s> {
     pub client_wait: Sample,
     /// The deadlines of the protocol.
     pub deadlines: Vec<KeptDeadline>,
-    /// How passes are isolated; `None` before the engine was found.
+    /// How the pass is isolated; `None` before the engine was found.
     pub isolation: Option<&'static str>,
     /// Set when the measured hit rate is over what the pass can have by itself.
     pub cache_contradiction: bool,
@@ -134,7 +121,13 @@ impl<'s> Row<'s> {
         };
         let documents = state.started.as_ref().map_or(0, |started| started.documents);
         let accepted = requests.iter().filter(|request| request.accepted()).count() as u64;
-        let status = PassStatus::of(state, step_index, pass);
+        let status = match pass.end {
+            Some(PassEnd::Complete) => PassStatus::Complete,
+            Some(PassEnd::Stopped) => PassStatus::Stopped,
+            Some(PassEnd::Cut(_)) => PassStatus::Cut,
+            None if state.end.is_some() || pass.interrupted => PassStatus::Interrupted,
+            None => PassStatus::Running,
+        };
         let complete = status == PassStatus::Complete && documents > 0;
         let accepted_share = complete.then(|| accepted as f64 / documents as f64);
         let mut failed = HashMap::new();
@@ -147,8 +140,8 @@ impl<'s> Row<'s> {
         let first_token = seconds(RequestRecord::time_to_first_token);
         let whole_answer = seconds(RequestRecord::whole_answer);
         let deadlines = state.started.iter().flat_map(|started| &started.deadlines);
-        let deadlines = deadlines
-            .map(|deadline| KeptDeadline { deadline: deadline.clone(), kept: kept(deadline, requests) });
+        let deadlines =
+            deadlines.map(|deadline| KeptDeadline { deadline: deadline.clone(), kept: kept(deadline, pass) });
         let mut row = Self {
             started: state.started.as_ref(),
             step_index,
@@ -162,7 +155,7 @@ impl<'s> Row<'s> {
             accepted_share,
             quality_met: accepted_share.and_then(|share| Some(share >= state.started.as_ref()?.threshold)),
             ids_recovered: recovered.len() as u64,
-            duration: if pass.attempts > 1 { None } else { duration(requests) },
+            duration: duration(requests).filter(|_| !pass.was_resumed()),
             deadlines: deadlines.collect(),
             first_token,
             whole_answer,
@@ -172,34 +165,24 @@ impl<'s> Row<'s> {
                 .filter_map(RequestRecord::client_wait)
                 .map(|wait| wait.as_secs_f64())
                 .collect(),
-            isolation: state.engine.as_ref().map(|engine| engine.isolation.word()),
+            isolation: pass.found.as_ref().map(|engine| engine.isolation.word()),
             cache_contradiction: false,
         };
-        row.cache_contradiction = state.engine.as_ref().is_some_and(|engine| {
+        row.cache_contradiction = pass.found.as_ref().is_some_and(|engine| {
             let allowed = engine.isolation.expected_hit_rate(engine.shared_prompt_share);
             matches!((row.hit_rate(), allowed), (Some(rate), Some(allowed)) if rate > allowed + HIT_RATE_MARGIN)
         });
         row
     }
 
-    /// Whether it was cut and then completed: such a pass is in no comparison of times.
-    pub fn resumed(&self) -> bool {
-        self.pass.attempts > 1
-    }
-
-    /// What cut it; `None` when nothing did.
-    pub fn cut_by(&self) -> Option<&'s CutCause> {
-        match &self.pass.end {
-            Some(PassEnd::Cut(cause)) => Some(cause),
-            Some(PassEnd::Complete | PassEnd::Stopped) | None => None,
-        }
-    }
-
-    /// A sum over what the clocks did that was noted; `None` where they were not compared over the whole pass.
+    /// A sum over what the clocks were seen to do, less than what is notable being nothing; `None` where they were not
+    /// compared over the whole pass and nothing was seen.
     pub fn drift(&self, of: fn(&Drift) -> f64) -> Option<f64> {
         let compares = self.started.is_some_and(|started| started.schema.minor >= COMPARES_CLOCKS);
+        // A phase in which the runner died has no reading at its end.
+        let died = self.pass.earlier.iter().any(|attempt| attempt.end.is_none());
+        let whole = compares && self.status == PassStatus::Complete && !died;
         let drifts = &self.pass.drifts;
-        let whole = compares && self.status == PassStatus::Complete;
         (whole || !drifts.is_empty()).then(|| drifts.iter().map(of).sum())
     }
 
@@ -223,7 +206,17 @@ impl<'s> Row<'s> {
         self.pass.requests.iter().filter(|request| request.answered()).count() as u64 - self.ids_recovered
     }
 
-    /// Accepted outputs / duration, per hour; `None` before the pass is complete.
+    /// Whether the pass was continued after something ended it early.
+    pub fn resumed(&self) -> bool {
+        self.pass.was_resumed()
+    }
+
+    /// What cut it, the last time that something did; `None` when nothing did.
+    pub fn cut_by(&self) -> Option<&'s CutCause> {
+        self.pass.cut()
+    }
+
+    /// Accepted outputs / duration, per hour; `None` before the pass is complete, and when it was resumed.
     pub fn accepted_per_hour(&self) -> Option<f64> {
         let hours = self.duration?.as_secs_f64() / 3600.0;
         (self.status == PassStatus::Complete && hours > 0.0).then(|| self.accepted as f64 / hours)
@@ -274,8 +267,9 @@ impl<'s> Row<'s> {
     }
 }
 
-/// Whether a deadline was kept, over all requests: one without an answer has missed every deadline.
-fn kept(deadline: &Deadline, requests: &[RequestRecord]) -> Option<bool> {
+/// Whether a deadline was kept, over all requests: one without an answer has missed every deadline, unless its document
+/// was asked again.
+fn kept(deadline: &Deadline, pass: &PassState) -> Option<bool> {
     let time = |request: &RequestRecord| {
         let time = match deadline.figure {
             DeadlineFigure::FirstToken => request.time_to_first_token(),
@@ -283,7 +277,14 @@ fn kept(deadline: &Deadline, requests: &[RequestRecord]) -> Option<bool> {
         };
         time.filter(|_| request.answered()).map_or(f64::MAX, |time| time.as_secs_f64())
     };
-    let reached = requests.iter().map(time).collect::<Sample>().percentile(deadline.percentile).value();
+    let mut later = HashSet::new();
+    let mut times = Vec::with_capacity(pass.requests.len());
+    for request in pass.requests.iter().rev() {
+        if later.insert(request.document.as_str()) || request.answered() {
+            times.push(time(request));
+        }
+    }
+    let reached = times.into_iter().collect::<Sample>().percentile(deadline.percentile).value();
     reached.map(|seconds| seconds <= deadline.limit.as_secs_f64())
 }
 

@@ -32,18 +32,21 @@ impl Standing {
 /// What the passes of a step say together.
 #[derive(Debug, Clone)]
 pub struct StepSummary<'s> {
+    /// Its index in the run, from 0.
+    pub index: usize,
     /// The step.
     pub step: &'s Step,
     /// Passes that are complete.
     pub complete: usize,
-    /// Those among them that were cut and then completed.
+    /// Those of them that were resumed: their answers count, their times do not.
     pub resumed: usize,
     /// Whether it may be ranked.
     pub standing: Standing,
     rows: Vec<&'s Row<'s>>,
 }
 
-/// The summaries of all steps, in the order of the plan. `rows` are those of the same state.
+/// The summaries of all steps, in the order of the plan and then of the decisions that opened them. `rows` are those of
+/// the same state.
 pub fn summaries<'s>(state: &'s State, rows: &'s [Row<'s>]) -> Vec<StepSummary<'s>> {
     let of_step = |index| rows.iter().filter(move |row| row.step_index == index);
     let summaries = state.steps.iter().enumerate().map(|(index, step)| {
@@ -51,7 +54,7 @@ pub fn summaries<'s>(state: &'s State, rows: &'s [Row<'s>]) -> Vec<StepSummary<'
         let complete: Vec<_> = all.iter().copied().filter(|row| row.status == PassStatus::Complete).collect();
         let standing = standing(&step.step, &all, &complete, step.skipped);
         let resumed = complete.iter().filter(|row| row.resumed()).count();
-        StepSummary { step: &step.step, complete: complete.len(), resumed, standing, rows: complete }
+        StepSummary { index, step: &step.step, complete: complete.len(), resumed, standing, rows: complete }
     });
     summaries.collect()
 }
@@ -67,11 +70,11 @@ fn standing(step: &Step, all: &[&Row<'_>], complete: &[&Row<'_>], skipped: bool)
     if !meets_quality(complete) {
         return Standing::NotComparable("quality not met");
     }
-    if complete.iter().all(|row| row.resumed()) {
-        return Standing::NotComparable("resumed: no undisturbed pass");
-    }
     if complete.iter().any(|row| row.cache_contradiction) {
         return Standing::NotComparable("prefix cache not isolated");
+    }
+    if complete.iter().all(|row| row.resumed()) {
+        return Standing::NotComparable("resumed: no undisturbed pass");
     }
     if step.departs.is_none() { Standing::Reference } else { Standing::Comparable }
 }
@@ -87,17 +90,19 @@ impl<'s> StepSummary<'s> {
         meets_quality(&self.rows)
     }
 
-    /// Spread of a figure over the complete passes; `None` unless each of them has it.
+    /// Spread of a figure that is no time, over the complete passes; `None` unless each of them has it.
     pub fn spread(&self, figure: impl Fn(&Row<'s>) -> Option<f64>) -> Option<Spread> {
-        let values = self.rows.iter().map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
-        values.into_iter().collect::<Sample>().spread()
+        spread(self.rows.iter().copied(), figure)
     }
 
-    /// Spread of a time or a rate: over the complete passes that were not resumed.
+    /// Spread of a time or a rate, over the complete passes that were not resumed; `None` unless each of them has it.
     pub fn timing(&self, figure: impl Fn(&Row<'s>) -> Option<f64>) -> Option<Spread> {
-        let undisturbed = self.rows.iter().filter(|row| !row.resumed());
-        let values = undisturbed.map(|row| figure(row)).collect::<Option<Vec<_>>>()?;
-        values.into_iter().collect::<Sample>().spread()
+        spread(self.undisturbed(), figure)
+    }
+
+    /// The complete passes that were not resumed.
+    pub fn undisturbed(&self) -> impl Iterator<Item = &'s Row<'s>> {
+        self.rows.iter().copied().filter(|row| !row.resumed())
     }
 
     /// The complete passes.
@@ -107,6 +112,7 @@ impl<'s> StepSummary<'s> {
 
     pub(super) fn json(&self) -> Value {
         json!({
+            "step": self.index + 1,
             "label": self.step.label,
             "concurrency": self.step.setting.concurrency,
             "passes": self.complete,
@@ -121,4 +127,11 @@ impl<'s> StepSummary<'s> {
             "prefix_hit_rate": self.spread(Row::hit_rate),
         })
     }
+}
+
+fn spread<'s>(
+    rows: impl Iterator<Item = &'s Row<'s>>,
+    figure: impl Fn(&Row<'s>) -> Option<f64>,
+) -> Option<Spread> {
+    rows.map(figure).collect::<Option<Sample>>()?.spread()
 }

@@ -20,13 +20,13 @@ pub fn text(state: &State, rows: &[Row<'_>], steps: &[StepSummary<'_>], width: O
         "whole answer s",
         "verdict\nfailed",
     ]);
-    for step in steps {
+    for step in in_reading_order(steps) {
         let share = step.spread(|row| row.accepted_share).map(|s| format!("{} %", shown(s, 100.0, 1)));
         let rate = step.timing(Row::accepted_per_hour).map(|s| format!("{} /h", shown(s, 1.0, 0)));
         let first = |percent| step.timing(|row| row.first_token(percent).value());
         let whole = |percent| step.timing(|row| row.whole_answer.percentile(percent).value());
         table.add_row([
-            format!("{}\n{} of {}{}", step.step.label, step.complete, planned(rows, step), resumed(step)),
+            format!("{}\n{}", step.step.label, passes(rows, step)),
             format!("{}\n{}", or_unknown(share), or_unknown(rate)),
             format!("p50 {}\np90 {}", time(first(50)), time(first(90))),
             format!("p50 {}\np95 {}", time(whole(50)), time(whole(95))),
@@ -44,19 +44,22 @@ fn time(spread: Option<Spread>) -> String {
     or_unknown(spread.map(|spread| shown(spread, 1.0, 3)))
 }
 
-/// Passes that were planned, and those that a decision added.
-fn planned(rows: &[Row<'_>], step: &StepSummary<'_>) -> u32 {
-    step.step.repetitions.max(passes_of(rows, step))
+/// The baseline, then each parameter's steps by value: a value that was set at a gate stands between its neighbours.
+fn in_reading_order<'t, 's>(steps: &'t [StepSummary<'s>]) -> Vec<&'t StepSummary<'s>> {
+    let swept = |step: &StepSummary<'_>| step.step.departs.map(|departs| departs.parameter);
+    let first = |step: &StepSummary<'_>| steps.iter().position(|other| swept(other) == swept(step));
+    let mut ordered: Vec<_> = steps.iter().collect();
+    // A stable sort: steps of the same value keep the order in which they were taken.
+    ordered.sort_by_key(|step| (first(step), step.step.departs.map(|departs| departs.value)));
+    ordered
 }
 
-/// Passes whose times do not count, if there are any.
-fn resumed(step: &StepSummary<'_>) -> String {
-    if step.resumed == 0 { String::new() } else { format!(", {} resumed", step.resumed) }
-}
-
-fn passes_of(rows: &[Row<'_>], step: &StepSummary<'_>) -> u32 {
-    let passes = rows.iter().filter(|row| std::ptr::eq(row.step, step.step)).count();
-    u32::try_from(passes).unwrap_or(u32::MAX)
+/// Complete passes, those that were planned with those that a decision added, and how many were resumed.
+fn passes(rows: &[Row<'_>], step: &StepSummary<'_>) -> String {
+    let begun = rows.iter().filter(|row| row.step_index == step.index).count();
+    let planned = usize::try_from(step.step.repetitions).unwrap_or(usize::MAX).max(begun);
+    let resumed = if step.resumed > 0 { format!(", {} resumed", step.resumed) } else { String::new() };
+    format!("{} of {planned}{resumed}", step.complete)
 }
 
 fn heading(state: &State) -> String {
@@ -87,14 +90,34 @@ fn footing(state: &State, rows: &[Row<'_>]) -> String {
             "n/a under a percentile: {fewest} answers are too few (p50 from 10, p90 from 64, p95 from 130)."
         ));
     }
+    lines.extend(rows.iter().filter_map(broken_off));
+    if rows.iter().any(Row::resumed) {
+        lines.push("Times and rates are of the passes that were not resumed.".to_owned());
+    }
     for caution in &state.cautions {
         lines.push(format!("caution: {caution}"));
     }
     lines.join("\n") + "\n"
 }
 
+/// What a row of the table does not tell: that a pass was cut and by what, and what the clocks did meanwhile.
+fn broken_off(row: &Row<'_>) -> Option<String> {
+    let mut what = Vec::new();
+    match (row.cut_by(), row.status) {
+        (Some(cause), _) => what.push(format!("cut: {cause}")),
+        (None, PassStatus::Stopped | PassStatus::Interrupted) => what.push(row.status.word().to_owned()),
+        _ => {}
+    }
+    if row.resumed() {
+        what.push(format!("taken in {} attempts", row.pass.attempts));
+    }
+    what.extend(row.pass.drifts.iter().map(ToString::to_string));
+    let place = format!("step {} ({}), pass {}", row.step_index + 1, row.step.label, row.pass.number);
+    (!what.is_empty()).then(|| format!("{place}: {}", what.join("; ")))
+}
+
 fn verdict(step: &StepSummary<'_>) -> String {
-    let missed = step.rows().iter().any(|row| row.deadlines_kept() == Some(false));
+    let missed = step.undisturbed().any(|row| row.deadlines_kept() == Some(false));
     let deadline = if missed { ", deadline missed" } else { "" };
     let hits = step.spread(Row::hit_rate).map(|s| format!(" · cache hits {} %", shown(s, 100.0, 1)));
     format!("{}{deadline}{}", step.standing.words(), hits.unwrap_or_default())

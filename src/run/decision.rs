@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::GateCause;
 use super::position;
-use super::state::{Ending, OpenGate, State, StepState};
+use super::state::{Ending, OpenGate, State};
 use crate::protocol::{Parameter, Setting};
 
 /// What a person or a rule can choose.
@@ -19,7 +19,7 @@ pub enum Choice {
     Skip,
     /// At a gate: go on where the run was. A pass that was cut is completed, and marked.
     Continue,
-    /// At a gate: measure another value of a swept parameter, in a new step.
+    /// At a gate: measure another value of a swept parameter, in a new step or in one that was left out.
     Set {
         /// Which parameter.
         parameter: Parameter,
@@ -57,9 +57,7 @@ impl Choice {
             Self::Note => "note",
         }
     }
-}
 
-impl Choice {
     /// Whether it says how the run goes on from a gate.
     pub fn closes_gate(self) -> bool {
         matches!(self, Self::Next | Self::Repeat | Self::Skip | Self::Continue | Self::Set { .. })
@@ -175,12 +173,12 @@ fn at_gate(state: &State, gate: &OpenGate, choice: Choice) -> Result<usize, Refu
     let refuse = |why: String| Err(Refusal(why));
     let step = gate.step;
     let unfinished = state.unfinished().is_some();
-    let done = state.steps.get(step).is_some_and(StepState::is_done);
+    let goes_on = state.steps.get(step).is_some_and(|step| !step.is_done() && !step.left);
     match choice {
         Choice::Continue if gate.cause == GateCause::StepDone => {
             refuse("the step is done: next goes on, repeat takes its passes once more".to_owned())
         }
-        Choice::Repeat if !done && !unfinished => {
+        Choice::Repeat if goes_on && !unfinished => {
             refuse("no pass was cut and the step is not done: continue takes its passes".to_owned())
         }
         Choice::Skip => match position::next_step(state) {
@@ -205,10 +203,11 @@ fn new_value(state: &State, parameter: Parameter, value: u32) -> Result<(), Refu
         state.steps.iter().enumerate().find(|(_, step)| step.step.setting.value(parameter) == value)
     {
         let number = index + 1;
-        let what = if same.passes.is_empty() {
-            "which is still to come"
-        } else {
-            "which was taken: repeat takes a step's passes once more at its gate"
+        let what = match same.passes.is_empty() {
+            // It is taken after all.
+            true if same.is_decided_away() => return Ok(()),
+            true => "which is still to come",
+            false => "which was taken: repeat takes a step's passes once more at its gate",
         };
         return Err(Refusal(format!("{word} {value} is step {number}, {what}")));
     }

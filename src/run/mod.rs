@@ -27,4 +27,5 @@ pub mod runner;
 pub mod scrape;
 pub mod standing;
 pub mod state;
+mod taken;
 mod writer;

@@ -46,19 +46,23 @@ pub fn next(state: &State) -> Next {
         };
         return Next::OpenGate { step, cause };
     }
-    if state.ending == Ending::AfterPass {
-        return Next::Stopped;
+    match ahead(state) {
+        Next::Take(_) | Next::OpenGate { .. } if state.ending == Ending::AfterPass => Next::Stopped,
+        // A gate that opens anyway is a pause too.
+        Next::Take(_) if state.paused => Next::OpenGate { step, cause: GateCause::Paused },
+        ahead => ahead,
     }
-    if state.paused {
-        return Next::OpenGate { step, cause: GateCause::Paused };
-    }
+}
+
+/// What comes after a pass that needs no decision.
+fn ahead(state: &State) -> Next {
+    let step = state.current;
     match state.steps.get(step) {
-        Some(current) if !current.is_done() => take(state, step),
-        Some(current) if !current.left && !state.auto => Next::OpenGate { step, cause: GateCause::StepDone },
-        _ => match next_step(state) {
-            Some(step) => take(state, step),
-            None => Next::Done,
-        },
+        Some(current) if !current.is_decided_away() && !current.is_done() => take(state, step),
+        Some(current) if !current.is_decided_away() && !state.auto => {
+            Next::OpenGate { step, cause: GateCause::StepDone }
+        }
+        _ => next_step(state).map_or(Next::Done, |step| take(state, step)),
     }
 }
 
@@ -68,10 +72,9 @@ fn take(state: &State, step: usize) -> Next {
     Next::Take(PassId { step, pass })
 }
 
-/// The step after the current one: the first that was neither begun nor decided away.
+/// The step that is taken next when the current one is left: the first that is still to come, but before it one that a
+/// decision opened and of which no pass was begun.
 pub fn next_step(state: &State) -> Option<usize> {
-    let open = |(index, step): &(usize, &StepState)| {
-        *index != state.current && step.passes.is_empty() && !step.skipped && !step.left
-    };
-    state.steps.iter().enumerate().find(open).map(|(index, _)| index)
+    let is_to_come = |index: &usize| state.steps.get(*index).is_some_and(StepState::is_to_come);
+    std::iter::once(state.current).chain(0..state.steps.len()).find(is_to_come)
 }

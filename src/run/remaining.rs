@@ -1,33 +1,29 @@
-//! What a pass that goes on still has to ask.
+//! What is left to be asked of a pass that was cut or interrupted.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use super::state::PassState;
+use super::taken::PassState;
 use crate::measure::RequestRecord;
 use crate::protocol::FailureReason;
 
-/// Positions, in the order of the corpus, of the documents that a continued pass still has to ask.
+/// Positions of the documents that a continued pass still has to ask, in the order of the corpus.
 ///
-/// Those that were never asked, those whose request the run itself cancelled, and those that failed after the pass's
-/// last answer: they were spent on an engine, or a disk, that was going away. A failure before that is an outcome of
-/// the measurement like any other, and nothing is retried silently. A document that was answered is never asked again.
-pub fn remaining<'d>(pass: &PassState, documents: impl Iterator<Item = &'d str>) -> Vec<usize> {
-    // The last record of a document counts; but an answer stays, whatever came after it.
-    let mut open: HashMap<&str, bool> = HashMap::new();
-    let ends = pass.continued_at.iter().copied().chain([pass.requests.len()]);
-    let mut begin = 0;
-    for end in ends {
-        // As it was when this attempt was cut: a later one does not make its last failures outcomes.
-        let last_answer = pass.requests[..end].iter().rposition(RequestRecord::answered);
-        for (at, request) in pass.requests.iter().enumerate().take(end).skip(begin) {
-            let is_open = match request.failure() {
-                Some(FailureReason::Cancelled) => true,
-                _ => !request.answered() && last_answer.is_none_or(|last| at > last),
-            };
-            let known = open.entry(&request.document).or_insert(true);
-            *known = *known && is_open;
-        }
-        begin = end;
-    }
-    documents.enumerate().filter(|(_, id)| open.get(id).copied().unwrap_or(true)).map(|(at, _)| at).collect()
+/// These are the documents of which nothing is recorded, those whose request was cancelled, and those that failed
+/// without an answer at the end of an attempt, after its last answered request. At the end of an attempt the engine
+/// may have been dying already: what it burnt then says nothing about the setting that is measured. A failure before
+/// that is an outcome of the measurement, because the engine answered again after it, and nothing is retried silently.
+/// It remains one in later attempts.
+pub fn remaining<'d>(pass: &PassState, documents: impl IntoIterator<Item = &'d str>) -> Vec<usize> {
+    let settled: HashSet<_> = pass.by_attempt().flat_map(outcomes).collect();
+    let left = |(place, id): (usize, &str)| (!settled.contains(id)).then_some(place);
+    documents.into_iter().enumerate().filter_map(left).collect()
+}
+
+/// Documents that one attempt has an outcome of.
+fn outcomes(requests: &[RequestRecord]) -> impl Iterator<Item = &str> {
+    let answered = requests.iter().rposition(RequestRecord::answered).map_or(0, |last| last + 1);
+    let before_the_end = requests.iter().take(answered);
+    before_the_end
+        .filter(|request| request.failure() != Some(FailureReason::Cancelled))
+        .map(|request| request.document.as_str())
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::cause::GateCause;
 use super::decision::{Choice, Who};
-use super::event::{EngineFound, Event, Line, PassEnd, PassId, RunEnd, RunStarted};
+use super::event::{EngineFound, Event, Line, PassId, RunEnd, RunStarted};
 use super::plan::{Departure, Step};
-use super::scrape::EngineFigures;
-use crate::engine::clock::Drift;
+pub use super::taken::{Attempt, Course, PassState, StepState};
 use crate::measure::{Phase, RequestRecord};
 use crate::protocol::Parameter;
 
@@ -82,63 +81,6 @@ pub struct Decided {
     pub at: jiff::Timestamp,
 }
 
-/// A step and its passes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepState {
-    /// What was planned.
-    pub step: Step,
-    /// Passes begun, in order. Shared, so that a copy of the state is cheap however many requests it holds.
-    pub passes: Vec<Arc<PassState>>,
-    /// Complete passes that are wanted: its repetitions, and those of each time that it was repeated.
-    pub wanted: u32,
-    /// True when a decision left it out.
-    pub skipped: bool,
-    /// True when a decision went on to another step.
-    pub left: bool,
-}
-
-/// How a pass that was cut goes on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Course {
-    /// Nobody has decided; a pass that was not cut needs no decision.
-    #[default]
-    Open,
-    /// It is to be completed.
-    Continue,
-    /// It stays as it is.
-    GivenUp,
-}
-
-/// A pass.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PassState {
-    /// Number in its step, from 1.
-    pub number: u32,
-    /// Attempts at it: 1, and one for each time that it was continued.
-    pub attempts: u32,
-    /// Where in `requests` each further attempt begins.
-    pub continued_at: Vec<usize>,
-    /// Phase that runs or ran last.
-    pub phase: Option<Phase>,
-    /// Requests that the measurement will send.
-    pub planned: usize,
-    /// Requests of the warm-up: kept to be accounted for, excluded from every figure.
-    pub warm_up: Vec<RequestRecord>,
-    /// Requests of the measurement, in the order in which they ended.
-    pub requests: Vec<RequestRecord>,
-    /// Highest number of measurement requests in flight; `None` before the phase ended.
-    pub in_flight_peak: Option<u32>,
-    /// What the engine's metrics page said over the measurement; `None` for a pass that was continued, whose parts no
-    /// reading spans.
-    pub engine: Option<EngineFigures>,
-    /// Sleep and steps of the wall clock that were seen in it.
-    pub drifts: Vec<Drift>,
-    /// How it goes on, when it was cut.
-    pub course: Course,
-    /// How it ended; `None` while it goes on, or when the run was interrupted in it.
-    pub end: Option<PassEnd>,
-}
-
 impl State {
     /// The fold of many lines.
     pub fn fold<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Self {
@@ -165,20 +107,20 @@ impl State {
             }
             Event::RunResumed(resumed) => self.begin_again(resumed.auto),
             Event::EngineFound(found) => self.engine = Some(found),
-            Event::Caution { text } => self.cautions.push(text),
+            Event::Caution { text } => self.caution(text),
             Event::PassStarted { id, .. } => {
                 self.gate = None;
+                let found = self.engine.clone().map(Arc::new);
                 if let Some(step) = self.steps.get_mut(id.step) {
-                    step.passes.push(Arc::new(PassState::begun(id.pass)));
+                    step.passes.push(Arc::new(PassState::begun(id.pass, found)));
                     self.current = id.step;
                 }
             }
             Event::PassContinued { id, attempt, .. } => {
                 self.gate = None;
+                let found = self.engine.clone().map(Arc::new);
                 if let Some(pass) = self.pass_mut(id) {
-                    pass.attempts = attempt;
-                    pass.continued_at.push(pass.requests.len());
-                    (pass.end, pass.engine, pass.course) = (None, None, Course::Open);
+                    pass.go_on(attempt, found);
                     self.current = id.step;
                 }
             }
@@ -199,7 +141,7 @@ impl State {
             Event::PhaseEnded { id, phase: Phase::Measurement, in_flight_peak, engine } => {
                 if let Some(pass) = self.pass_mut(id) {
                     pass.in_flight_peak = pass.in_flight_peak.max(Some(in_flight_peak));
-                    pass.engine = engine.map(|figures| *figures).filter(|_| pass.attempts == 1);
+                    pass.engine = engine.map(|figures| *figures).filter(|_| !pass.was_resumed());
                 }
             }
             Event::PassEnded { id, end } => {
@@ -242,10 +184,14 @@ impl State {
                 }
             }
             Choice::Repeat => {
-                let was_cut = self.settle(Course::GivenUp);
+                self.settle(Course::GivenUp);
                 self.close_gate();
-                if !was_cut && let Some(step) = self.steps.get_mut(self.current) {
-                    step.wanted = step.wanted.saturating_add(step.step.repetitions);
+                self.ending = Ending::No;
+                if let Some(step) = self.steps.get_mut(self.current) {
+                    // A pass that was given up is among those that are wanted still.
+                    if step.is_done() {
+                        step.wanted = step.wanted.saturating_add(step.step.repetitions);
+                    }
                     step.left = false;
                 }
             }
@@ -274,10 +220,11 @@ impl State {
         }
     }
 
-    /// Goes on to another step: a pass that was cut stays as it is.
+    /// Goes on to another step: a pass that was cut stays as it is, and what was to happen after it no longer holds.
     fn leave(&mut self) {
         self.settle(Course::GivenUp);
         self.close_gate();
+        self.ending = Ending::No;
         if let Some(step) = self.steps.get_mut(self.current) {
             step.left = true;
         }
@@ -288,21 +235,34 @@ impl State {
         self.paused = false;
     }
 
-    /// Decides how a pass that was cut goes on; false when there is none.
-    fn settle(&mut self, course: Course) -> bool {
-        let Some(number) = self.unfinished().map(|pass| pass.number) else { return false };
-        if let Some(pass) = self.pass_mut(PassId { step: self.current, pass: number }) {
+    /// Decides how a pass that was cut goes on, if there is one.
+    fn settle(&mut self, course: Course) {
+        if let Some(pass) = self.unfinished_mut() {
             pass.course = course;
         }
-        true
     }
 
-    /// A step that the plan does not have: the baseline with one value of its own.
+    /// The baseline with one value of its own: a step that was decided away before it was begun, or one that the plan
+    /// does not have.
     fn open_step(&mut self, parameter: Parameter, value: u32) {
         let Some(baseline) = self.steps.first().map(|step| &step.step) else { return };
         let step = Step::departing(baseline, Departure { parameter, value });
-        self.current = self.steps.len();
-        self.steps.push(StepState::planned(step));
+        let away = |known: &StepState| {
+            known.passes.is_empty() && known.is_decided_away() && known.step.setting == step.setting
+        };
+        let place = self.steps.iter().position(away).unwrap_or(self.steps.len());
+        match self.steps.get_mut(place) {
+            Some(away) => (away.skipped, away.left) = (false, false),
+            None => self.steps.push(StepState::planned(step)),
+        }
+        self.current = place;
+    }
+
+    /// Keeps what is to be known, once: a run that begins again finds the same things.
+    fn caution(&mut self, text: String) {
+        if !self.cautions.contains(&text) {
+            self.cautions.push(text);
+        }
     }
 
     /// The runner begins again: whatever it was about to do is asked anew.
@@ -311,13 +271,20 @@ impl State {
         (self.end, self.gate) = (None, None);
         (self.paused, self.ending) = (false, Ending::No);
         self.auto = auto;
-        self.settle(Course::Open);
+        if let Some(pass) = self.unfinished_mut() {
+            (pass.course, pass.interrupted) = (Course::Open, pass.end.is_none());
+        }
     }
 
     /// The last pass of the current step, when it is not complete and nobody gave it up.
     pub fn unfinished(&self) -> Option<&PassState> {
         let last = self.steps.get(self.current)?.passes.last()?;
-        (last.end != Some(PassEnd::Complete) && last.course != Course::GivenUp).then_some(last)
+        (!last.is_complete() && last.course != Course::GivenUp).then_some(last)
+    }
+
+    fn unfinished_mut(&mut self) -> Option<&mut PassState> {
+        let pass = self.unfinished()?.number;
+        self.pass_mut(PassId { step: self.current, pass })
     }
 
     /// The pass of that id.
@@ -334,36 +301,5 @@ impl State {
     /// Whether the simulated engine answered.
     pub fn simulated(&self) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.found.simulated)
-    }
-}
-
-impl StepState {
-    fn planned(step: Step) -> Self {
-        Self { wanted: step.repetitions, step, passes: Vec::new(), skipped: false, left: false }
-    }
-
-    /// Whether it has as many complete passes as are wanted.
-    pub fn is_done(&self) -> bool {
-        let complete = self.passes.iter().filter(|pass| pass.end == Some(PassEnd::Complete)).count();
-        complete >= usize::try_from(self.wanted).unwrap_or(usize::MAX)
-    }
-}
-
-impl PassState {
-    fn begun(number: u32) -> Self {
-        Self {
-            number,
-            attempts: 1,
-            continued_at: Vec::new(),
-            phase: None,
-            planned: 0,
-            warm_up: Vec::new(),
-            requests: Vec::new(),
-            in_flight_peak: None,
-            engine: None,
-            drifts: Vec::new(),
-            course: Course::Open,
-            end: None,
-        }
     }
 }

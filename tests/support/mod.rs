@@ -4,6 +4,7 @@
 pub mod recording;
 pub mod records;
 pub mod stub;
+pub mod tale;
 pub mod viewer;
 
 use std::collections::HashMap;

@@ -3,10 +3,11 @@
 use aforo::engine::Stamp;
 use aforo::engine::openai::Finish;
 use aforo::measure::{Phase, RequestRecord, Times, TokenSource, Tokens};
-use aforo::protocol::{FailureReason, Setting};
+use aforo::protocol::{FailureReason, Parameter, Setting};
 use aforo::quality::Verdict;
-use aforo::run::event::{Event, Line, PassId, RunStarted, SCHEMA};
-use aforo::run::plan::Step;
+use aforo::run::decision::{Choice, Who};
+use aforo::run::event::{Event, Line, PassId, RunResumed, RunStarted, SCHEMA};
+use aforo::run::plan::{Departure, Step};
 
 /// A line at its place.
 pub fn line(seq: usize, event: Event) -> Line {
@@ -39,6 +40,27 @@ pub fn started(documents: usize, steps: usize) -> RunStarted {
         deadlines: Vec::new(),
         auto: false,
     }
+}
+
+/// The first event of a run over that many documents: the baseline and these concurrencies, with one pass each.
+pub fn sweep(documents: usize, values: &[u32]) -> RunStarted {
+    let mut started = started(documents, 1);
+    let baseline = Step { label: "baseline".to_owned(), ..started.steps.remove(0) };
+    let departing = |value: &u32| {
+        Step::departing(&baseline, Departure { parameter: Parameter::Concurrency, value: *value })
+    };
+    started.steps = std::iter::once(baseline.clone()).chain(values.iter().map(departing)).collect();
+    started
+}
+
+/// The event of a decision by a person.
+pub fn decided(step: usize, choice: Choice) -> Event {
+    Event::Decision { step, choice, who: Who::Person, reason: String::new() }
+}
+
+/// The runner begins again.
+pub fn resumed(auto: bool) -> Event {
+    Event::RunResumed(RunResumed { aforo: "0.0.0".to_owned(), boot: Some("b".to_owned()), auto })
 }
 
 /// A request that was sent at `sent` and took a millisecond to its first token and two to its end.
