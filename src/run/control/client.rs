@@ -1,226 +1,266 @@
-//! A viewer's side.
+//! A viewer's end of the control socket.
 
-use std::collections::HashMap;
 use std::io;
+use std::os::unix::net::UnixStream as Probe;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+use tokio::time::timeout;
 
-use super::place::Pointer;
-use super::wire::{Answered, Ask, Hello, Live, Request, Said, VERSION};
+use super::lines::{LineError, Lines};
+use super::place::Runner;
+use super::wire::{Answered, Asked, CONTROL, Heard, Hello, Live, Outcome, Request, line_of};
 use crate::run::decision::Decision;
 use crate::run::desk::Answer;
-use crate::run::event::Line;
+use crate::run::event::{Line, Schema};
 
-/// Messages that wait for a viewer that is busy. When there are more, the connection is not read, and the runner keeps
-/// them where they are: in the journal.
-const WAITING: usize = 256;
+/// Longest line that is taken from a runner, in bytes: far more than any event has.
+const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// A run cannot be looked at.
+/// Longest time that a runner gets to say who it is.
+const HELLO: Duration = Duration::from_secs(5);
+
+/// The only request of a connection has this id.
+const ONLY: u64 = 1;
+
+/// A viewer cannot attach, or not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No runner has it now.
-    #[error("no runner has this run now")]
+    /// There is no runner: the run is over, or was cut off.
+    #[error("no runner is there: the run is over, or was cut off")]
     NotRunning,
-    /// The runner is of a later version.
-    #[error("the runner speaks version {found} of the control lines, this aforo up to {}: use its aforo", VERSION.major)]
+    /// The runner is of a later version of aforo.
+    #[error("the runner speaks version {found} of the control protocol; this aforo speaks versions up to {}: use the aforo that started the run", CONTROL.major)]
     Newer {
         /// Its major version.
         found: u32,
     },
-    /// The connection.
-    #[error("the connection to the runner at {}: {source}", socket.display())]
+    /// The runner said no.
+    #[error("the runner refuses: {why}")]
+    Refused {
+        /// Why, as a sentence for the person.
+        why: String,
+    },
+    /// A runner is there and says nothing: it is stopped, or its machine is too busy.
+    #[error("the runner (process {pid}) does not answer: it may be stopped")]
+    Silent {
+        /// Its process id.
+        pid: u32,
+    },
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
     System {
-        /// Path of its socket.
-        socket: PathBuf,
+        /// `runner.json`, or the socket.
+        path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The runner lets nobody in.
-    #[error("the runner refuses: {0}")]
-    Refused(String),
-    /// What came is no line of a runner.
-    #[error("the runner sent something else than its lines: {0}")]
+    /// The runner said something that makes no sense.
+    #[error("the runner said what this aforo does not understand: {0}")]
     Garbled(String),
 }
 
-/// A connection to a runner, before anything was asked.
+impl From<serde_json::Error> for ConnectError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Garbled(error.to_string())
+    }
+}
+
+/// Whether a runner of this run is there. It may go away at any time.
+pub fn is_running(run_folder: &Path) -> bool {
+    Runner::read(run_folder).is_ok_and(|runner| Probe::connect(runner.socket).is_ok())
+}
+
+/// Connected to a runner.
 #[derive(Debug)]
 pub struct Viewer {
+    wire: Wire,
     hello: Hello,
-    socket: PathBuf,
-    reading: BufReader<OwnedReadHalf>,
-    writing: OwnedWriteHalf,
 }
-
-/// What a runner tells.
-#[derive(Debug)]
-pub enum Message {
-    /// A line of the journal.
-    Line(Box<Line>),
-    /// What is not in the journal.
-    Live(Live),
-}
-
-/// Everything that a runner tells, in order.
-#[derive(Debug)]
-pub struct Events {
-    messages: mpsc::Receiver<Result<Message, ConnectError>>,
-}
-
-/// Hands decisions to a runner. An answer comes over the same connection as the events, so it comes only while these are
-/// taken.
-#[derive(Debug, Clone)]
-pub struct Remote {
-    writing: Arc<AsyncMutex<OwnedWriteHalf>>,
-    waiting: Waiting,
-    next_id: Arc<AtomicU64>,
-}
-
-/// Who waits for which answer; `None` once the connection is closed.
-type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>>;
 
 impl Viewer {
-    /// Connects to the runner that has a run.
-    pub async fn connect(run: &Path) -> Result<Self, ConnectError> {
-        let Pointer { socket, .. } = Pointer::read(run).ok_or(ConnectError::NotRunning)?;
-        let stream = match UnixStream::connect(&socket).await {
-            Ok(stream) => stream,
-            // A runner that was killed leaves its socket behind.
-            Err(error) if is_nobody(&error) => return Err(ConnectError::NotRunning),
-            Err(source) => return Err(ConnectError::System { socket, source }),
-        };
-        let (reading, writing) = stream.into_split();
-        let mut reading = BufReader::new(reading);
-        let mut bytes = Vec::new();
-        reading
-            .read_until(b'\n', &mut bytes)
-            .await
-            .map_err(|source| ConnectError::System { socket: socket.clone(), source })?;
-        match serde_json::from_slice(&bytes) {
-            Ok(Said::Hello(hello)) if hello.control.major > VERSION.major => {
-                Err(ConnectError::Newer { found: hello.control.major })
-            }
-            Ok(Said::Hello(hello)) => Ok(Self { hello, socket, reading, writing }),
-            Ok(Said::Answer(Answered { result: Answer::Refused { why }, .. })) => {
-                Err(ConnectError::Refused(why))
-            }
-            // It ended between the connection and its first line.
-            Err(_) if bytes.is_empty() => Err(ConnectError::NotRunning),
-            Ok(_) => Err(ConnectError::Garbled("no greeting".to_owned())),
-            Err(error) => Err(ConnectError::Garbled(error.to_string())),
-        }
+    /// Connects to the runner of a run, wherever it was started from.
+    pub async fn connect(run_folder: &Path) -> Result<Self, ConnectError> {
+        let runner = Runner::read(run_folder).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ConnectError::NotRunning,
+            _ => ConnectError::System { path: Runner::path(run_folder), source },
+        })?;
+        let (wire, hello) = Wire::open(runner.socket, runner.pid).await?;
+        Ok(Self { wire, hello })
     }
 
-    /// What the runner says of itself.
+    /// What the runner said first.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Asks for the journal's lines from this one on. Asks for a runtime around it.
+    /// Follows the journal from this line on; one that is still to come is waited for.
     pub async fn follow(self, from: u64) -> Result<(Events, Remote), ConnectError> {
-        let Self { socket, reading, mut writing, .. } = self;
-        send(&mut writing, &Request { id: 0, ask: Ask::Follow { from } })
-            .await
-            .map_err(|source| ConnectError::System { socket: socket.clone(), source })?;
-        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let (told, messages) = mpsc::channel(WAITING);
-        tokio::spawn(hear(reading, socket, told, Arc::clone(&waiting)));
-        let remote = Remote {
-            writing: Arc::new(AsyncMutex::new(writing)),
-            waiting,
-            next_id: Arc::new(AtomicU64::new(1)),
-        };
-        Ok((Events { messages }, remote))
+        let Self { mut wire, hello } = self;
+        match wire.ask(Asked::Follow { from }).await? {
+            Outcome::Refused { why } => Err(ConnectError::Refused { why }),
+            Outcome::Accepted => {
+                let remote = Remote { socket: wire.path.clone(), pid: hello.pid };
+                Ok((Events(wire), remote))
+            }
+        }
     }
 }
 
+/// What a viewer hears.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// The next line of the journal.
+    Line(Box<Line>),
+    /// What is not stored.
+    Live(Live),
+}
+
+/// What comes from a runner. While nobody asks for the next message nothing is read: the runner waits with the rest.
+#[derive(Debug)]
+pub struct Events(Wire);
+
 impl Events {
-    /// What comes next; `None` when the runner has closed the connection. Nothing is lost when this is dropped before.
+    /// The next message; `None` when the runner is gone or has said everything. Lines come each once and in order.
+    /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Message, ConnectError>> {
-        self.messages.recv().await
+        loop {
+            let line = match self.0.lines.next().await {
+                Ok(line) => line?,
+                Err(error) => return self.0.failure(error).map(Err),
+            };
+            // A line that was added in a later minor version is passed over.
+            if let Some(message) = understand(&line).transpose() {
+                return Some(message);
+            }
+        }
     }
+}
+
+fn understand(line: &[u8]) -> Result<Option<Message>, ConnectError> {
+    let heard: Heard<'_> = serde_json::from_slice(line)?;
+    if heard.seq.is_some() {
+        return Ok(Some(Message::Line(Box::new(serde_json::from_slice(line)?))));
+    }
+    let look = heard.live.map(|look| serde_json::from_str(look.get())).transpose()?;
+    Ok(look.map(Message::Live))
+}
+
+/// Hands decisions to a runner. Each goes over a connection of its own, so that it is answered whether or not
+/// somebody reads [`Events`].
+#[derive(Debug, Clone)]
+pub struct Remote {
+    socket: PathBuf,
+    pid: u32,
 }
 
 impl Remote {
-    /// Hands a decision over and waits for its answer.
+    /// Hands a decision in and waits for its answer. What was asked is done even when nobody waits any more.
     pub async fn decide(&self, decision: Decision) -> Answer {
-        let gone = || Answer::Refused { why: "the runner has gone".to_owned() };
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (answer, answered) = oneshot::channel();
-        match self.waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(waiting) => waiting.insert(id, answer),
-            None => return gone(),
-        };
-        let request = Request { id, ask: Ask::Decide(decision) };
-        if send(&mut *self.writing.lock().await, &request).await.is_err() {
-            return gone();
-        }
-        answered.await.unwrap_or_else(|_| gone())
-    }
-}
-
-async fn send(writing: &mut OwnedWriteHalf, request: &Request) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(request)?;
-    bytes.push(b'\n');
-    writing.write_all(&bytes).await
-}
-
-/// Reads the connection to its end and gives each line to whom it is for.
-async fn hear(
-    mut reading: BufReader<OwnedReadHalf>,
-    socket: PathBuf,
-    told: mpsc::Sender<Result<Message, ConnectError>>,
-    waiting: Waiting,
-) {
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        let message = match reading.read_until(b'\n', &mut bytes).await {
-            // Half a line at the end is none: whoever wrote it died.
-            Ok(_) if !bytes.ends_with(b"\n") => break,
-            // Every line of a journal begins with its place.
-            Ok(_) if bytes.starts_with(b"{\"seq\"") => serde_json::from_slice(&bytes)
-                .map(|line| Message::Line(Box::new(line)))
-                .map_err(|error| ConnectError::Garbled(error.to_string())),
-            Ok(_) => match serde_json::from_slice(&bytes) {
-                Ok(Said::Live(live)) => Ok(Message::Live(live)),
-                Ok(Said::Answer(Answered { id, result })) => {
-                    answer(&waiting, id, result);
-                    continue;
-                }
-                Ok(Said::Hello(_)) => continue,
-                Err(error) => Err(ConnectError::Garbled(error.to_string())),
-            },
-            Err(source) => Err(ConnectError::System { socket: socket.clone(), source }),
-        };
-        let is_last = message.is_err();
-        if told.send(message).await.is_err() || is_last {
-            break;
+        match self.ask(decision).await {
+            Ok(outcome) => outcome.into(),
+            Err(ConnectError::NotRunning) => Answer::Refused { why: "the run is over".to_owned() },
+            Err(ConnectError::Refused { why }) => Answer::Refused { why },
+            Err(error) => Answer::Refused { why: error.to_string() },
         }
     }
-    // Whoever still waits learns that no answer comes.
-    *waiting.lock().unwrap_or_else(PoisonError::into_inner) = None;
-}
 
-fn answer(waiting: &Waiting, id: Option<u64>, result: Answer) {
-    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(asked) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
-        // Whoever asked may have stopped waiting.
-        let _ = asked.send(result);
+    async fn ask(&self, decision: Decision) -> Result<Outcome, ConnectError> {
+        let (mut wire, hello) = Wire::open(self.socket.clone(), self.pid).await?;
+        if hello.pid != self.pid {
+            // Resumed meanwhile: the decision was about what this viewer saw.
+            let why = "the run was resumed by another runner: attach again".to_owned();
+            return Err(ConnectError::Refused { why });
+        }
+        wire.ask(Asked::Decide(decision)).await
     }
 }
 
-/// Whether a runner has the run now.
-pub fn is_running(run: &Path) -> bool {
-    Pointer::read(run).is_some_and(|pointer| std::os::unix::net::UnixStream::connect(pointer.socket).is_ok())
+/// A connection.
+#[derive(Debug)]
+struct Wire {
+    path: PathBuf,
+    lines: Lines<OwnedReadHalf>,
+    requests: OwnedWriteHalf,
 }
 
-fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+impl Wire {
+    /// Connects and hears who is there.
+    async fn open(path: PathBuf, pid: u32) -> Result<(Self, Hello), ConnectError> {
+        let stream = timeout(HELLO, UnixStream::connect(&path))
+            .await
+            .map_err(|_| ConnectError::Silent { pid })?
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ConnectError::NotRunning,
+                _ => ConnectError::System { path: path.clone(), source },
+            })?;
+        let (lines, requests) = stream.into_split();
+        let mut wire = Self { path, lines: Lines::new(lines, LONGEST_LINE), requests };
+        let hello = timeout(HELLO, wire.hello()).await.map_err(|_| ConnectError::Silent { pid })??;
+        Ok((wire, hello))
+    }
+
+    async fn hello(&mut self) -> Result<Hello, ConnectError> {
+        let line = self.line().await?;
+        let heard: Heard<'_> = serde_json::from_slice(&line)?;
+        let Some(hello) = heard.hello else {
+            return Err(match answer(&heard)? {
+                Some(Answered { outcome: Outcome::Refused { why }, .. }) => ConnectError::Refused { why },
+                _ => ConnectError::Garbled("it did not say who it is".to_owned()),
+            });
+        };
+        // The version is looked at before anything else is understood.
+        let value: Value = serde_json::from_str(hello.get())?;
+        let version = Schema::deserialize(&value["control"])?;
+        if version.major > CONTROL.major {
+            return Err(ConnectError::Newer { found: version.major });
+        }
+        Ok(Hello::deserialize(value)?)
+    }
+
+    /// Asks and waits for the answer.
+    async fn ask(&mut self, asked: Asked) -> Result<Outcome, ConnectError> {
+        let request = line_of(&Request { id: ONLY, asked })?;
+        if let Err(error) = self.requests.write_all(&request).await {
+            // Who was turned away can still read why.
+            tracing::debug!(%error, "a request was not sent");
+        }
+        loop {
+            let line = self.line().await?;
+            let answer = answer(&serde_json::from_slice(&line)?)?;
+            if let Some(answered) = answer.filter(|answered| answered.id.is_none_or(|id| id == ONLY)) {
+                return Ok(answered.outcome);
+            }
+        }
+    }
+
+    async fn line(&mut self) -> Result<bytes::Bytes, ConnectError> {
+        match self.lines.next().await {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => Err(ConnectError::NotRunning),
+            Err(error) => Err(self.failure(error).unwrap_or(ConnectError::NotRunning)),
+        }
+    }
+
+    /// What a read failed by; `None` when the runner is gone, which a viewer hears of like of its end.
+    fn failure(&self, error: LineError) -> Option<ConnectError> {
+        match error {
+            LineError::Read(error)
+                if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) =>
+            {
+                None
+            }
+            LineError::Read(source) => Some(ConnectError::System { path: self.path.clone(), source }),
+            LineError::TooLong(_) => Some(ConnectError::Garbled(error.to_string())),
+        }
+    }
+}
+
+fn answer(heard: &Heard<'_>) -> Result<Option<Answered>, ConnectError> {
+    Ok(heard.answer.map(|answer| serde_json::from_str(answer.get())).transpose()?)
 }

@@ -1,16 +1,22 @@
-//! How a run is looked at and steered from other processes: a Unix socket with JSON lines both ways.
+//! The runner's control socket: viewers come and go, the run goes on.
 //!
-//! The runner is the only writer of its journal, and the journal is what viewers are sent: each viewer's task reads the
-//! file itself, as far as it is on the disk, and relays its bytes. A viewer that is slow or dead costs the runner nothing
-//! and finds every line once and in order when it reads on. What is not in the journal, the counts of the running phase
-//! and the state of the disk, comes as `live` lines at a bounded rate to viewers that have caught up.
+//! The runner [listens](Listener) on a Unix socket that only its user can reach and [serves](Server) whoever comes.
+//! A [viewer](Viewer) follows the journal from any line on, sees the live counts, and hands decisions in. What is
+//! said over the socket is written down in [`wire`].
+//!
+//! Nothing is pushed at a viewer: each is served by a task that reads the journal from the disk at the viewer's own
+//! pace. One that is slow, stopped or dead holds one chunk of memory and costs the run nothing.
 
 mod client;
+mod conversation;
+mod lines;
 mod place;
+mod pulse;
 mod server;
-mod wire;
+mod tail;
+pub mod wire;
 
 pub use client::{ConnectError, Events, Message, Remote, Viewer, is_running};
 pub use place::{ListenError, Listener};
 pub use server::{Server, Sources};
-pub use wire::{Answered, Hello, Live, Request, Said, Version};
+pub use wire::{Hello, Live};

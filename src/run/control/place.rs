@@ -1,142 +1,235 @@
-//! Where a runner listens: a socket with a short path, whatever the length of the run folder's.
+//! Where the control socket is, and who may reach it.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::run::folder::{FolderError, RunFolder};
 
-/// Longest path that the address of a Unix socket holds, in bytes.
+/// Name in the run folder of the file that says where the socket is.
+const RUNNER: &str = "runner.json";
+
+/// Longest path of a socket in bytes, without the zero that ends it.
 const LONGEST_PATH: usize = 107;
 
-/// Viewers cannot be listened for.
+/// The runner cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The folder of sockets is not this user's alone.
-    #[error("{}: {why}; remove it, so that aforo can make one that is yours alone", path.display())]
-    NotPrivate {
+    /// The folder for sockets could be used by somebody else.
+    #[error("{} {why}", path.display())]
+    Unsafe {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
-        why: &'static str,
+        /// What is wrong with it and what to do.
+        why: String,
     },
-    /// The system refuses.
-    #[error("no socket for viewers at {}: {source}", path.display())]
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
     System {
-        /// Which file.
+        /// The file or folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// Its path cannot be left in the run folder.
+    /// `runner.json` could not be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
 
-/// What leads to a runner: `runner.json` in its run folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Pointer {
-    /// The runner's process.
+/// What `runner.json` says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Runner {
+    /// Process id of the runner.
     pub(super) pid: u32,
     /// Path of its socket.
     pub(super) socket: PathBuf,
 }
 
-impl Pointer {
-    pub(super) fn read(run: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(run.join(FILE)).ok()?).ok()
+impl Runner {
+    /// Reads it; an error of kind `NotFound` when no runner left one.
+    pub(super) fn read(run_folder: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(Self::path(run_folder))?)?)
+    }
+
+    /// Where it is.
+    pub(super) fn path(run_folder: &Path) -> PathBuf {
+        run_folder.join(RUNNER)
     }
 }
 
-const FILE: &str = "runner.json";
-
-/// A socket that listens. Whoever makes one holds the run's lock.
+/// A control socket that is listened to. Dropped, it and `runner.json` are gone.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: UnixListener,
-    /// Removes what leads to it when it is dropped.
-    pub(super) place: Place,
-}
-
-/// The files of a listener.
-#[derive(Debug)]
-pub(super) struct Place {
-    socket: PathBuf,
-    pointer: PathBuf,
+    pub(super) files: Files,
 }
 
 impl Listener {
-    /// Listens for the viewers of a run, and leaves the way to it in the run folder.
+    /// Listens for viewers of this run. The caller holds the run's lock: what another runner left is replaced.
     pub fn bind(folder: &RunFolder) -> Result<Self, ListenError> {
-        let path = socket_path(folder)?;
-        let system = |source| ListenError::System { path: path.clone(), source };
-        match fs::remove_file(&path) {
-            // The lock is held, so whoever left it is dead.
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(system(error)),
+        Self::bind_under(&std::env::temp_dir(), folder)
+    }
+
+    fn bind_under(temp: &Path, folder: &RunFolder) -> Result<Self, ListenError> {
+        let run = fs::canonicalize(folder.path())
+            .map_err(|source| ListenError::System { path: folder.path().to_owned(), source })?;
+        let path = socket_path(temp, &run);
+        let fail = |source| ListenError::System { path: path.clone(), source };
+        if let Some(sockets) = path.parent() {
+            private(sockets)?;
         }
-        let socket = UnixListener::bind(&path).map_err(system)?;
-        let place = Place { socket: path.clone(), pointer: folder.path().join(FILE) };
-        // Nobody else can come this far: the folder is private since before the socket was there.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(system)?;
-        socket.set_nonblocking(true).map_err(system)?;
-        folder.write_json(FILE, &Pointer { pid: std::process::id(), socket: path.clone() })?;
-        Ok(Self { socket, place })
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        let socket = UnixListener::bind(&path).map_err(fail)?;
+        let files = Files { socket: path.clone(), runner: Runner::path(&run) };
+        // Until here the folder alone keeps others out.
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
+        socket.set_nonblocking(true).map_err(fail)?;
+        folder.write_json(RUNNER, &Runner { pid: std::process::id(), socket: path })?;
+        Ok(Self { socket, files })
     }
 }
 
-impl Drop for Place {
+/// The files of a socket, removed with it.
+#[derive(Debug)]
+pub(super) struct Files {
+    socket: PathBuf,
+    runner: PathBuf,
+}
+
+impl Drop for Files {
     fn drop(&mut self) {
-        // What cannot be removed leads to nobody, which is noticed when it is followed.
-        let _ = fs::remove_file(&self.pointer);
-        let _ = fs::remove_file(&self.socket);
+        for path in [&self.runner, &self.socket] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "not removed");
+                }
+                _ => {}
+            }
+        }
     }
 }
 
-/// A path that is short, the same for the same run, and in a folder that is the user's alone.
-fn socket_path(folder: &RunFolder) -> Result<PathBuf, ListenError> {
-    let run = fs::canonicalize(folder.path())
-        .map_err(|source| ListenError::System { path: folder.path().to_owned(), source })?;
+/// Path of a run's socket: short whatever the run folder's is. Not under `$XDG_RUNTIME_DIR`, which is deleted when
+/// the user's last session ends: just when somebody will want to come back.
+fn socket_path(temp: &Path, run: &Path) -> PathBuf {
     let digest = Sha256::digest(run.as_os_str().as_bytes());
-    let name = digest.iter().take(8).fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
-    let uid = rustix::process::geteuid().as_raw();
-    // Not the user's runtime folder: it goes with the user's last session, which is when the way back is needed.
-    let in_temporary =
-        |temporary: PathBuf| temporary.join(format!("aforo-{uid}")).join(format!("{name}.sock"));
-    let mut path = in_temporary(std::env::temp_dir());
-    if path.as_os_str().len() > LONGEST_PATH {
-        path = in_temporary(PathBuf::from("/tmp"));
-    }
-    if let Some(sockets) = path.parent() {
-        make_private(sockets, uid)?;
-    }
-    Ok(path)
+    let name = digest.iter().take(8).fold(0_u64, |name, byte| name << 8 | u64::from(*byte));
+    let file = format!("aforo-{}/{name:016x}.sock", geteuid().as_raw());
+    let path = temp.join(&file);
+    // `runner.json` can only name it when it is text, and must name it for any working folder. A `TMPDIR` that was
+    // never made must not keep a run from being taken.
+    let fits = path.as_os_str().len() <= LONGEST_PATH && path.is_absolute() && path.to_str().is_some();
+    if fits && temp.is_dir() { path } else { Path::new("/tmp").join(file) }
 }
 
-/// Makes the folder of sockets, or makes sure that one that is there is the user's alone.
-fn make_private(path: &Path, uid: u32) -> Result<(), ListenError> {
+/// Makes the folder of this user's sockets, or makes sure that nobody else can use the one that is there.
+fn private(path: &Path) -> Result<(), ListenError> {
     let system = |source| ListenError::System { path: path.to_owned(), source };
+    let refuse = |why: String| Err(ListenError::Unsafe { path: path.to_owned(), why });
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(system(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(error)),
+        _ => {}
     }
     let found = fs::symlink_metadata(path).map_err(system)?;
-    let why = if !found.is_dir() {
-        "it is not a folder"
-    } else if found.uid() != uid {
-        "it belongs to another user"
-    } else if found.mode() & 0o077 != 0 {
-        "others may enter it"
-    } else {
-        return Ok(());
-    };
-    Err(ListenError::NotPrivate { path: path.to_owned(), why })
+    let (me, owner) = (geteuid().as_raw(), found.uid());
+    if found.is_symlink() {
+        return refuse("is a symbolic link, where the socket's own folder must be: remove it".to_owned());
+    }
+    if !found.is_dir() {
+        return refuse("is no folder, where the socket's own folder must be: remove it".to_owned());
+    }
+    if owner != me {
+        return refuse(format!(
+            "belongs to user {owner}, not to you ({me}): somebody took its place; set TMPDIR to a folder of your own"
+        ));
+    }
+    let mode = found.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return refuse(format!("may be entered by others (mode {mode:03o}): chmod 700 it"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn why(path: &Path) -> String {
+        private(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_socket_has_a_short_path_whatever_the_folders_are_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let (short, long) = (folder.path(), folder.path().join("t".repeat(100)));
+        fs::create_dir(&long).unwrap();
+        let run = PathBuf::from(format!("/{}", "r/".repeat(200)));
+        assert!(socket_path(short, &run).starts_with(short));
+        assert!(!socket_path(&long, &run).starts_with(short));
+        assert!(!socket_path(&short.join("never made"), &run).starts_with(short));
+        assert!(socket_path(Path::new("relative"), &run).starts_with("/tmp"));
+        assert!(socket_path(&long, &run).as_os_str().len() <= LONGEST_PATH);
+        assert_ne!(socket_path(short, &run), socket_path(short, Path::new("/r")));
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn only_its_user_can_reach_a_socket() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = tempfile::tempdir().unwrap();
+        let listener = Listener::bind_under(temp.path(), &RunFolder::open(run.path())).unwrap();
+        let socket = Runner::read(run.path()).unwrap().socket;
+        assert_eq!(socket.parent().and_then(Path::parent), Some(temp.path()));
+        assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(mode(&Runner::path(run.path())), 0o600);
+        drop(listener);
+        assert!(!socket.exists() && !Runner::path(run.path()).exists());
+    }
+
+    #[test]
+    fn nothing_is_left_where_nobody_can_listen() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = tempfile::tempdir().unwrap();
+        let sockets = temp.path().join(format!("aforo-{}", geteuid().as_raw()));
+        fs::create_dir(&sockets).unwrap();
+        fs::set_permissions(&sockets, Permissions::from_mode(0o755)).unwrap();
+        let error = Listener::bind_under(temp.path(), &RunFolder::open(run.path())).unwrap_err();
+        assert!(matches!(&error, ListenError::Unsafe { path, .. } if *path == sockets), "{error}");
+        assert!(error.to_string().contains("chmod 700"), "{error}");
+        assert_eq!(fs::read_dir(&sockets).unwrap().count() + fs::read_dir(run.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_others_could_use_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        private(&at("new")).unwrap();
+        assert_eq!(mode(&at("new")), 0o700);
+        private(&at("new")).unwrap();
+
+        fs::set_permissions(at("new"), Permissions::from_mode(0o710)).unwrap();
+        assert!(why(&at("new")).contains("mode 710"), "{}", why(&at("new")));
+
+        fs::create_dir(at("other")).unwrap();
+        symlink(at("other"), at("link")).unwrap();
+        assert!(why(&at("link")).contains("symbolic link"));
+
+        fs::write(at("file"), "").unwrap();
+        assert!(why(&at("file")).contains("no folder"));
+    }
 }
