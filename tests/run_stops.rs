@@ -197,7 +197,7 @@ fn an_engine_that_dies_costs_few_documents_and_without_anybody_there_the_run_sto
     engine.kill().unwrap();
     engine.wait().unwrap();
     let said = Said::of(wait(child)).expect(4);
-    assert!(said.err.contains("does not answer any more"), "{}", said.err);
+    assert!(said.err.contains("no longer answers"), "{}", said.err);
     let folder = place.run_folder();
     let (state, rows) = (folder.state(), folder.csv());
     assert_eq!(state.end, Some(RunEnd::Stopped));

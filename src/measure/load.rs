@@ -2,7 +2,7 @@
 //!
 //! Judging and writing happen elsewhere, so that nothing delays the reads whose times are taken here.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -46,9 +46,9 @@ impl Phase {
 pub struct Work {
     /// Which phase it is; kept in each capture.
     pub phase: Phase,
-    /// Documents in the order in which they are sent.
+    /// The documents of the corpus.
     pub documents: Arc<[Prepared]>,
-    /// Positions in `documents` of those that are sent, in this order.
+    /// Positions in `documents` of those to send, in this order.
     pub picks: Arc<[usize]>,
     /// How a document becomes a request.
     pub form: RequestForm,
@@ -56,7 +56,7 @@ pub struct Work {
     pub concurrency: u32,
     /// Time limits of a request.
     pub limits: Limits,
-    /// Share of the last requests without an answer above which nothing more is sent; 1 never stops the load.
+    /// Share of the last 50 requests without an answer above which the phase is cut; 1 never cuts.
     pub max_error_rate: f64,
     /// Prefix of the request ids that the engine's own log shows.
     pub request_prefix: String,
@@ -84,13 +84,14 @@ pub struct Capture {
 /// How a phase ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PhaseEnd {
-    /// Every document was sent and ended.
+    /// Every document was sent and ended. A halt that comes when the last answer is in takes nothing from it.
     Complete,
-    /// [`Halt::Now`] came before.
+    /// [`Halt::Now`] came before, or nobody was left to take the captures.
     Stopped,
-    /// [`Halt::Drain`] came before every document was sent; those that were sent have ended.
+    /// [`Halt::Drain`] came before every document was sent. All that were sent have ended.
     Drained,
-    /// It made no sense to send more; what was in flight has ended.
+    /// The load saw that it is pointless to go on. All that were sent have ended; none was cancelled unless
+    /// [`Halt::Now`] came as well.
     Cut(Trouble),
 }
 
@@ -125,7 +126,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts the thread. `halt` tells it to stop; one whose sender is gone means [`Halt::Now`].
+    /// Starts the thread. A halt whose sender is gone counts as [`Halt::Now`].
     pub fn start(dialer: Dialer, halt: watch::Receiver<Halt>) -> Result<Self, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, mut taken) = mpsc::unbounded_channel::<Order>();
@@ -184,20 +185,11 @@ async fn take_phase(
     // Without `done` whoever waits learns that the phase is not whole: a slot that ended unexpectedly may have taken a
     // document with it.
     let Ok(slots) = all(ahead).await else { return Vec::new() };
-    let phase = Rc::new(PhaseState {
-        next: Cell::new(0),
-        cancelled: Cell::new(false),
-        vigil: RefCell::new(Vigil::new(work.concurrency, work.max_error_rate)),
-        trouble: OnceCell::new(),
-        work,
-        live: Arc::clone(live),
-        sink,
-    });
+    let phase = Rc::new(PhaseState::new(work, Arc::clone(live), sink));
     let busy = slots.into_iter().map(|slot| keep_busy(Rc::clone(&phase), slot, halt.clone()));
     let Ok(kept) = all(busy).await else { return Vec::new() };
-    let end = phase.end(*halt.borrow());
     // A receiver that is gone has stopped waiting for the phase; nothing depends on it any more.
-    let _ = done.send(end);
+    let _ = done.send(phase.end());
     kept
 }
 
@@ -228,61 +220,92 @@ async fn connect(mut slot: Slot, limit: Duration, mut halt: watch::Receiver<Halt
             // The request itself will fail with this reason and be counted.
             tracing::debug!(%error, "connection not opened ahead");
         },
-        _ = halt.wait_for(|halt| *halt == Halt::Now) => {}
+        // Nothing will be sent on it.
+        _ = halt.wait_for(|halt| *halt != Halt::No) => {}
     }
     slot
 }
 
 struct PhaseState {
     work: Work,
+    /// Position in the picks.
     next: Cell<usize>,
     /// Set when a request was cancelled.
     cancelled: Cell<bool>,
-    vigil: RefCell<Vigil>,
-    /// The first one that was seen.
-    trouble: OnceCell<Trouble>,
+    /// The strongest halt that came before a request or in it.
+    halted: Cell<Halt>,
+    /// None in a probe, which is judged by itself.
+    vigil: Option<RefCell<Vigil>>,
+    trouble: RefCell<Option<Trouble>>,
     live: Arc<Live>,
     sink: Sink,
 }
 
 impl PhaseState {
-    fn take_next(&self) -> Option<&Prepared> {
+    fn new(work: Work, live: Arc<Live>, sink: Sink) -> Self {
+        let vigil = match work.phase {
+            Phase::Probe => None,
+            Phase::WarmUp | Phase::Measurement => Some(Vigil::new(work.max_error_rate)),
+        };
+        Self {
+            work,
+            next: Cell::new(0),
+            cancelled: Cell::new(false),
+            halted: Cell::new(Halt::No),
+            vigil: vigil.map(RefCell::new),
+            trouble: RefCell::new(None),
+            live,
+            sink,
+        }
+    }
+
+    /// The next document, unless there is a reason to send no more.
+    fn take_next(&self, halt: &watch::Receiver<Halt>) -> Option<&Prepared> {
+        self.halted.set(self.halted.get().max(asked(halt)));
+        if self.halted.get() != Halt::No || self.trouble.borrow().is_some() {
+            return None;
+        }
         let next = self.next.get();
         let document = self.work.documents.get(*self.work.picks.get(next)?)?;
         self.next.set(next + 1);
         Some(document)
     }
 
-    /// Sees how a request of a pass ended.
-    fn see(&self, capture: &Capture) {
-        if self.work.phase != Phase::Probe
-            && let Some(trouble) = self.vigil.borrow_mut().see(capture)
-        {
-            // The first one counts: the others follow from it.
-            let _ = self.trouble.set(trouble);
+    /// Looks at a request that ended; the first trouble stays. Only one that explains why everything fails takes the
+    /// place of a high error rate, which is then its symptom.
+    fn watch_over(&self, capture: &Capture, in_flight: u32) {
+        let Some(vigil) = self.vigil.as_ref().filter(|_| !capture.cancelled) else { return };
+        let Some(seen) = vigil.borrow_mut().see(capture, in_flight) else { return };
+        let mut trouble = self.trouble.borrow_mut();
+        if trouble.as_ref().is_none_or(|before| seen.is_total() && !before.is_total()) {
+            tracing::warn!(%seen, "nothing more is sent in this phase");
+            *trouble = Some(seen);
         }
     }
 
-    fn end(&self, halt: Halt) -> PhaseEnd {
-        let all_sent = self.next.get() >= self.work.picks.len() && !self.cancelled.get();
-        match (self.trouble.get(), halt) {
-            // With every document sent a high error rate is a result like another: there is nothing to hold back.
-            // And a stop that comes when the last answer is in takes nothing from the phase.
-            (Some(Trouble::ErrorRate { .. }) | None, _) if all_sent => PhaseEnd::Complete,
-            // But what was spent on an engine that is gone can be asked again when it is back.
-            (Some(trouble), Halt::No | Halt::Drain) => PhaseEnd::Cut(trouble.clone()),
-            (_, Halt::Now) => PhaseEnd::Stopped,
-            (None, Halt::Drain) => PhaseEnd::Drained,
-            (None, Halt::No) => PhaseEnd::Complete,
+    fn end(&self) -> PhaseEnd {
+        let whole = self.next.get() >= self.work.picks.len() && !self.cancelled.get();
+        match self.trouble.take() {
+            // The last requests failed because nobody was there to answer them, which says nothing about the setting:
+            // the pass is not whole though each document had its turn.
+            Some(trouble) if trouble.is_total() || !whole => PhaseEnd::Cut(trouble),
+            // A high error rate is what this setting came to. When every document had its turn there is nothing left
+            // to spare, and the failures are in the figures.
+            _ if whole => PhaseEnd::Complete,
+            _ if self.halted.get() == Halt::Drain => PhaseEnd::Drained,
+            _ => PhaseEnd::Stopped,
         }
     }
 }
 
+/// What is asked of the load at this moment.
+fn asked(halt: &watch::Receiver<Halt>) -> Halt {
+    // Without an owner nobody is left to stop the run.
+    if halt.has_changed().is_err() { Halt::Now } else { *halt.borrow() }
+}
+
 async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut halt: watch::Receiver<Halt>) -> Slot {
-    while *halt.borrow() == Halt::No
-        && phase.trouble.get().is_none()
-        && let Some(document) = phase.take_next()
-    {
+    while let Some(document) = phase.take_next(&halt) {
         let scheduled = Stamp::now();
         let body = phase.work.form.body(document);
         let id = format!("{}-{}", phase.work.request_prefix, document.index);
@@ -294,9 +317,13 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut halt: watch::Recei
             // An error means that nobody is left to stop the run: it counts as a stop.
             _ = halt.wait_for(|halt| *halt == Halt::Now) => true,
         };
-        phase.live.end();
         let ended = Stamp::now();
-        phase.cancelled.set(phase.cancelled.get() || cancelled);
+        let in_flight = phase.live.counts().in_flight;
+        phase.live.end();
+        if cancelled {
+            phase.cancelled.set(true);
+            phase.halted.set(Halt::Now);
+        }
         let capture = Capture {
             index: document.index,
             phase: phase.work.phase,
@@ -306,7 +333,7 @@ async fn keep_busy(phase: Rc<PhaseState>, mut slot: Slot, mut halt: watch::Recei
             answer,
             cancelled,
         };
-        phase.see(&capture);
+        phase.watch_over(&capture, in_flight);
         // Without a writer, what is measured from here on could not be kept.
         if !(phase.sink)(capture) || cancelled {
             break;

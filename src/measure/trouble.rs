@@ -1,30 +1,30 @@
-//! Why the load sends nothing more although documents are left.
+//! What makes it pointless to go on with a pass.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why the load sends nothing more although documents are left.
+/// Why a phase was cut: further requests would fail for a reason that is not the setting's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
-    /// Nothing answers any more.
+    /// Nothing came back any more.
     EngineGone {
-        /// What the last request met.
+        /// How many requests in a row, and what became of the last.
         text: String,
     },
-    /// The engine says that its card is gone.
+    /// The engine can no longer use its GPU: the card is gone, or the engine's hold on it is.
     GpuLost {
-        /// What it said.
+        /// What the engine said.
         text: String,
     },
-    /// Too many requests end without an answer.
+    /// Too many of the last requests brought no answer.
     ErrorRate {
         /// Requests without an answer.
         failed: u32,
-        /// Among this many.
+        /// Among so many that ended last.
         of: u32,
-        /// Share that the protocol allows.
+        /// The share above which a phase is cut.
         limit: f64,
     },
 }
@@ -38,16 +38,57 @@ impl Trouble {
             Self::ErrorRate { .. } => "error-rate",
         }
     }
+
+    /// Whether no request at all can be answered while it lasts.
+    pub fn is_total(&self) -> bool {
+        match self {
+            Self::EngineGone { .. } | Self::GpuLost { .. } => true,
+            Self::ErrorRate { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EngineGone { text } => write!(f, "the engine does not answer any more: {text}"),
-            Self::GpuLost { text } => write!(f, "the GPU is lost: {text}"),
-            Self::ErrorRate { failed, of, limit } => {
-                write!(f, "{failed} of {of} requests had no answer; measure.max_error_rate allows {limit}")
-            }
+            Self::EngineGone { text } => write!(f, "the engine no longer answers: {text}"),
+            Self::GpuLost { text } => write!(f, "the engine can no longer use its GPU: {text}"),
+            Self::ErrorRate { failed, of, limit } => write!(
+                f,
+                "{failed} of the last {of} requests brought no answer, more than the {} % that the protocol allows",
+                // Not more digits than a person wrote.
+                (limit * 1e6).round() / 1e4
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_kept_in_the_journal_as_it_is_and_told_in_one_sentence() {
+        for (trouble, json, sentence) in [
+            (
+                Trouble::EngineGone { text: "3 requests in a row got no answer".to_owned() },
+                r#"{"engine-gone":{"text":"3 requests in a row got no answer"}}"#,
+                "the engine no longer answers: 3 requests in a row got no answer",
+            ),
+            (
+                Trouble::GpuLost { text: "GPU is lost".to_owned() },
+                r#"{"gpu-lost":{"text":"GPU is lost"}}"#,
+                "the engine can no longer use its GPU: GPU is lost",
+            ),
+            (
+                Trouble::ErrorRate { failed: 26, of: 50, limit: 0.5 },
+                r#"{"error-rate":{"failed":26,"of":50,"limit":0.5}}"#,
+                "26 of the last 50 requests brought no answer, more than the 50 % that the protocol allows",
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&trouble).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Trouble>(json).unwrap(), trouble);
+            assert_eq!(trouble.to_string(), sentence);
         }
     }
 }

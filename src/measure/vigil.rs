@@ -1,72 +1,92 @@
-//! Watches how requests end, so that a load does not spend its documents on an engine that cannot answer them.
-
-use std::collections::VecDeque;
+//! Watches the requests of a phase end, and says when it is pointless to send more.
 
 use super::load::Capture;
 use super::trouble::Trouble;
-use crate::engine::openai::is_gpu_lost;
+use crate::engine::openai::failure::is_gpu_lost;
 use crate::protocol::FailureReason;
 
-/// Requests among which the error rate is looked at. Fewer would cut a pass by chance: with a true rate of 20 %, more
-/// than half of 50 fail about once in a million windows.
-const WINDOW: usize = 50;
-/// Failures in a row that mean more than bad luck, however little is in flight.
-const STREAK: u32 = 3;
+/// Requests that the error rate is taken over. Fewer say little: half of ten may be chance or a bad corner of the
+/// corpus. More would burn more documents before anybody is asked.
+const WINDOW: u32 = 50;
+/// The shortest streak that means that the engine is gone: a single request, and the one after it, may die of
+/// themselves.
+const SHORTEST_STREAK: u32 = 3;
 
-/// Sees requests end.
+/// Looks at each request of a phase as it ends.
 #[derive(Debug)]
 pub(super) struct Vigil {
-    /// Failures in a row after which nothing answers any more: what was in flight when an engine went fails with it.
-    streak_limit: u32,
-    streak: u32,
+    /// Share of [`WINDOW`] above which the phase is cut.
     max_error_rate: f64,
-    /// Whether each of the last requests had no answer.
-    window: VecDeque<bool>,
+    /// Requests in a row, up to the last one, that say that nobody is there.
+    streak: u32,
+    /// How many of them mean that the engine is gone.
+    streak_limit: u32,
+    /// Requests that ended in the phase, counted up to [`WINDOW`].
+    ended: u32,
+    /// One bit for each of the last [`WINDOW`] requests, the last one lowest: set when there was no answer.
+    failed: u64,
 }
 
 impl Vigil {
-    pub(super) fn new(concurrency: u32, max_error_rate: f64) -> Self {
-        Self {
-            streak_limit: concurrency.max(STREAK),
-            streak: 0,
-            max_error_rate,
-            window: VecDeque::with_capacity(WINDOW),
-        }
+    /// A vigil over one phase. `max_error_rate` is a share from 0 to 1.
+    pub(super) fn new(max_error_rate: f64) -> Self {
+        Self { max_error_rate, streak: 0, streak_limit: SHORTEST_STREAK, ended: 0, failed: 0 }
     }
 
-    /// Sees how a request ended; a request that the run itself cancelled says nothing.
-    pub(super) fn see(&mut self, capture: &Capture) -> Option<Trouble> {
-        if capture.cancelled {
-            return None;
-        }
+    /// Takes the next request that ended by itself, in the order in which they end. `in_flight` is how many were under
+    /// way at its end, itself included.
+    pub(super) fn see(&mut self, capture: &Capture, in_flight: u32) -> Option<Trouble> {
         let failure = capture.failure();
-        if self.window.len() == WINDOW {
-            self.window.pop_front();
-        }
-        self.window.push_back(failure.is_some());
-        let Some((reason, text)) = failure else {
+        if !is_silence(capture) {
             self.streak = 0;
-            return None;
-        };
-        if is_gpu_lost(text.as_bytes()) {
-            return Some(Trouble::GpuLost { text: text.to_owned() });
+        } else if self.streak == 0 {
+            (self.streak, self.streak_limit) = (1, in_flight.max(SHORTEST_STREAK));
+        } else {
+            self.streak = self.streak.saturating_add(1);
         }
-        // A refusal or an error is an answer of somebody who is there.
-        self.streak = match reason {
-            FailureReason::Connection | FailureReason::Timeout => self.streak.saturating_add(1),
-            _ => 0,
-        };
-        if self.streak >= self.streak_limit {
-            let text = format!("{} requests in a row failed, the last one: {text}", self.streak);
-            return Some(Trouble::EngineGone { text });
-        }
-        let failed = self.window.iter().filter(|failed| **failed).count();
-        let over = self.window.len() == WINDOW && failed as f64 > self.max_error_rate * WINDOW as f64;
-        over.then(|| Trouble::ErrorRate {
-            failed: u32::try_from(failed).unwrap_or(u32::MAX),
-            of: u32::try_from(WINDOW).unwrap_or(u32::MAX),
-            limit: self.max_error_rate,
+        self.failed = (self.failed << 1 | u64::from(failure.is_some())) & ((1 << WINDOW) - 1);
+        self.ended = WINDOW.min(self.ended + 1);
+        let (_, text) = failure?;
+        gpu_lost(capture).or_else(|| self.engine_gone(text)).or_else(|| self.error_rate())
+    }
+
+    /// Nobody is there: as many requests in a row got no answer as were in flight when the first of them ended.
+    /// What dies of itself is one place among many; an answer or a refusal from another one shows that the engine is
+    /// there. In the middle of a phase that is the concurrency, towards its end what was left.
+    fn engine_gone(&self, last: &str) -> Option<Trouble> {
+        let streak = self.streak;
+        (streak >= self.streak_limit).then(|| Trouble::EngineGone {
+            text: format!("{streak} requests in a row got no answer, the last one: {last}"),
         })
+    }
+
+    /// The engine is there and answers too little. The setting may be the reason, which is why the limit is the
+    /// protocol's, and why 1 lets the phase run to its end.
+    fn error_rate(&self) -> Option<Trouble> {
+        let failed = self.failed.count_ones();
+        // Divided and not multiplied: 29 of 50 are 0.58 then, and not above it.
+        let above = self.ended == WINDOW && f64::from(failed) / f64::from(WINDOW) > self.max_error_rate;
+        above.then_some(Trouble::ErrorRate { failed, of: WINDOW, limit: self.max_error_rate })
+    }
+}
+
+/// The card is gone, or the engine's context on it. Said once is enough: no process gets such a context back, so that
+/// each further request would only fail in the same way.
+fn gpu_lost(capture: &Capture) -> Option<Trouble> {
+    // A refusal may repeat the request, whose text says nothing about the engine.
+    let (_, text) = capture.failure().filter(|(reason, _)| *reason == FailureReason::Engine)?;
+    let whole = capture.exchange.failure.as_ref().map_or("", |failure| &failure.whole);
+    let said = is_gpu_lost(text.as_bytes()) || is_gpu_lost(whole.as_bytes());
+    said.then(|| Trouble::GpuLost { text: text.to_owned() })
+}
+
+/// Whether the request says that nobody is there any more: no connection, one that broke, or nothing in time. One
+/// that ran out of time while its answer was coming says the opposite: that engine is slow.
+fn is_silence(capture: &Capture) -> bool {
+    match capture.failure() {
+        Some((FailureReason::Connection, _)) => true,
+        Some((FailureReason::Timeout, _)) => capture.answer.output_events() == 0,
+        _ => false,
     }
 }
 
@@ -74,86 +94,120 @@ impl Vigil {
 mod tests {
     use super::*;
     use crate::engine::Stamp;
-    use crate::engine::openai::{Answer, End, Exchange, Failure};
+    use crate::engine::openai::failure::Failure;
+    use crate::engine::openai::{Answer, Exchange};
     use crate::measure::Phase;
 
-    fn ended(failure: Option<(FailureReason, &str)>) -> Capture {
-        let mut answer = Answer::default();
-        if failure.is_none() {
-            // One event with output, a finish reason, and the end of the stream.
-            answer.read(
-                b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-                Stamp::now(),
-            );
-            answer.end(End::Complete, Stamp::now());
-        }
-        let failure = failure.map(|(reason, text)| Failure::new(reason, text));
-        Capture {
-            index: 0,
-            phase: Phase::Measurement,
-            scheduled: Stamp::now(),
-            ended: Stamp::now(),
-            exchange: Exchange { failure, ..Exchange::default() },
-            answer,
-            cancelled: false,
-        }
+    fn capture(exchange: Exchange, answer: Answer) -> Capture {
+        let (scheduled, ended) = (Stamp::from_nanos(1), Stamp::from_nanos(2));
+        Capture { index: 0, phase: Phase::Measurement, scheduled, ended, exchange, answer, cancelled: false }
     }
 
-    fn seen(vigil: &mut Vigil, times: usize, failure: Option<(FailureReason, &str)>) -> Option<Trouble> {
-        (0..times).fold(None, |first, _| first.or(vigil.see(&ended(failure))))
-    }
-
-    const REFUSED: Option<(FailureReason, &str)> = Some((FailureReason::Connection, "connection refused"));
-
-    #[test]
-    fn an_engine_is_gone_when_as_many_fail_in_a_row_as_were_in_flight() {
-        let mut vigil = Vigil::new(1, 1.0);
-        assert_eq!(seen(&mut vigil, 2, REFUSED), None);
-        assert!(
-            matches!(seen(&mut vigil, 1, REFUSED), Some(Trouble::EngineGone { text }) if text.contains("3 requests in a row") && text.contains("refused"))
+    fn answered() -> Capture {
+        let mut answer = Answer::new();
+        answer.read_whole(
+            br#"{"choices":[{"index":0,"message":{"content":"4"},"finish_reason":"length"}]}"#,
+            Stamp::from_nanos(2),
         );
-        let mut vigil = Vigil::new(8, 1.0);
-        assert_eq!(seen(&mut vigil, 7, REFUSED), None);
-        assert_eq!(seen(&mut vigil, 1, None), None, "an answer begins the count anew");
-        assert_eq!(seen(&mut vigil, 7, REFUSED), None);
-        assert!(matches!(seen(&mut vigil, 1, REFUSED), Some(Trouble::EngineGone { .. })));
+        capture(Exchange::default(), answer)
+    }
+
+    fn failed(reason: FailureReason, text: &str) -> Capture {
+        let failure = Some(Failure::new(reason, text));
+        capture(Exchange { failure, ..Exchange::default() }, Answer::new())
+    }
+
+    fn refused() -> Capture {
+        failed(FailureReason::Connection, "cannot connect")
+    }
+
+    /// What a vigil with that limit says of each of these.
+    fn seen(limit: f64, in_flight: u32, captures: &[Capture]) -> Vec<Option<Trouble>> {
+        let mut vigil = Vigil::new(limit);
+        captures.iter().map(|capture| vigil.see(capture, in_flight)).collect()
     }
 
     #[test]
-    fn an_engine_that_never_answers_in_time_is_gone_and_one_that_refuses_is_not() {
-        let late = Some((FailureReason::Timeout, "no answer within 2s"));
-        assert!(matches!(seen(&mut Vigil::new(2, 1.0), 3, late), Some(Trouble::EngineGone { .. })));
-        let rejected = Some((FailureReason::Rejected, "status 400"));
-        assert_eq!(seen(&mut Vigil::new(1, 1.0), 200, rejected), None);
+    fn as_many_in_a_row_as_are_in_flight_mean_that_the_engine_is_gone() {
+        for (in_flight, streak) in [(1, 3), (3, 3), (4, 4), (64, 64)] {
+            let captures: Vec<_> = (0..streak).map(|_| refused()).collect();
+            let said = seen(1.0, in_flight, &captures);
+            let (last, before) = said.split_last().unwrap();
+            assert!(before.iter().all(Option::is_none));
+            let text = format!("{streak} requests in a row got no answer, the last one: cannot connect");
+            assert_eq!(*last, Some(Trouble::EngineGone { text }));
+        }
     }
 
     #[test]
-    fn the_error_rate_is_that_of_the_last_fifty() {
-        let error = Some((FailureReason::Engine, "status 500"));
-        let mut vigil = Vigil::new(4, 0.5);
-        assert_eq!(seen(&mut vigil, 200, None), None);
-        assert_eq!(seen(&mut vigil, 25, error), None, "half is allowed");
-        assert_eq!(seen(&mut vigil, 1, error), Some(Trouble::ErrorRate { failed: 26, of: 50, limit: 0.5 }));
-        let mut vigil = Vigil::new(4, 0.5);
-        assert_eq!(seen(&mut vigil, 49, error), None, "fewer than fifty say too little");
-        assert!(seen(&mut vigil, 1, error).is_some());
-        assert_eq!(seen(&mut Vigil::new(4, 1.0), 500, error), None, "1 never cuts");
-        let mut third = Vigil::new(4, 0.5);
-        assert!((0..200).all(|n| third.see(&ended(if n % 3 == 0 { error } else { None })).is_none()));
+    fn anything_that_came_from_the_engine_ends_a_streak() {
+        for sign in
+            [answered(), failed(FailureReason::Rejected, "no"), failed(FailureReason::Engine, "worker died")]
+        {
+            let timeout = failed(FailureReason::Timeout, "no answer within 1s");
+            let captures = [refused(), timeout, sign, refused(), refused()];
+            assert!(seen(1.0, 1, &captures).iter().all(Option::is_none), "{:?}", captures[2]);
+        }
     }
 
     #[test]
-    fn a_lost_card_is_known_by_its_words_and_memory_is_something_else() {
-        let lost = Some((FailureReason::Engine, "CUDA error: GPU is lost. Reboot the system"));
-        assert!(matches!(seen(&mut Vigil::new(4, 0.5), 1, lost), Some(Trouble::GpuLost { .. })));
-        let memory = Some((FailureReason::Memory, "CUDA out of memory"));
-        assert_eq!(seen(&mut Vigil::new(4, 0.5), 1, memory), None);
+    fn a_streak_near_the_end_needs_no_more_than_was_left_in_flight() {
+        let mut vigil = Vigil::new(1.0);
+        let said: Vec<_> = [5, 4, 3, 2, 1].map(|left| vigil.see(&refused(), left)).into();
+        assert_eq!(said.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);
     }
 
     #[test]
-    fn what_the_run_cancelled_says_nothing() {
-        let mut vigil = Vigil::new(1, 0.0);
-        let cancelled = Capture { cancelled: true, ..ended(None) };
-        assert!((0..100).all(|_| vigil.see(&cancelled).is_none()));
+    fn the_error_rate_is_that_of_the_last_fifty_and_has_to_be_exceeded() {
+        for reason in
+            [FailureReason::Rejected, FailureReason::Engine, FailureReason::Memory, FailureReason::Timeout]
+        {
+            // Answers between the failures, so that no streak is the reason.
+            let captures = |answers_first: usize| -> Vec<_> {
+                let mixed = (0..50).map(|n| n % 2 == 0).chain([true]);
+                let all = std::iter::repeat_n(false, answers_first).chain(mixed);
+                all.map(|fails| if fails { failed(reason, "x") } else { answered() }).collect()
+            };
+            // 25 of fifty at most: the 51st takes the place of the first, which failed too.
+            assert!(seen(0.5, 1, &captures(0)).iter().all(Option::is_none), "{reason}");
+            // With 24 of fifty allowed, the same is one too many as soon as there are fifty.
+            let said = seen(0.49, 1, &captures(1));
+            assert_eq!(said.iter().position(Option::is_some), Some(49), "{reason}");
+            assert_eq!(said[49], Some(Trouble::ErrorRate { failed: 25, of: 50, limit: 0.49 }));
+        }
+    }
+
+    #[test]
+    fn a_rate_at_the_limit_is_not_above_it() {
+        for most in 0..50 {
+            let limit: f64 = format!("{}.{:02}", most * 2 / 100, most * 2 % 100).parse().unwrap();
+            let captures = |failures: u32| -> Vec<_> {
+                let all = (0..50).map(|n| n < failures);
+                all.map(|fails| if fails { failed(FailureReason::Engine, "x") } else { answered() }).collect()
+            };
+            // The last one is the one that counts.
+            let ended = |failures| {
+                let mut captures = captures(failures);
+                captures.reverse();
+                seen(limit, 1, &captures)[49].is_some()
+            };
+            assert_eq!((ended(most), ended(most + 1)), (false, true), "{limit}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_rate_before_fifty_have_ended() {
+        let captures: Vec<_> = (0..50).map(|_| failed(FailureReason::Rejected, "no")).collect();
+        let said = seen(0.0, 1, &captures);
+        assert!(said[..49].iter().all(Option::is_none));
+        assert_eq!(said[49], Some(Trouble::ErrorRate { failed: 50, of: 50, limit: 0.0 }));
+    }
+
+    #[test]
+    fn memory_that_ran_out_is_no_lost_gpu() {
+        let captures = [failed(FailureReason::Memory, "CUDA out of memory"), answered()];
+        assert_eq!(seen(0.5, 1, &captures), [None, None]);
+        let lost = failed(FailureReason::Engine, "CUDA error: an illegal memory access was encountered");
+        assert!(matches!(&seen(1.0, 8, &[lost])[..], [Some(Trouble::GpuLost { .. })]));
     }
 }

@@ -39,6 +39,7 @@ impl Site {
              [engine]\nkind = \"openai\"\nbase_url = \"{base_url}\"\nmodel = \"m\"\n{more}\n\
              [quality]\nparse = \"text\"\nthreshold = 0.5\nfields.answer.compare = \"text\"\n\
              [measure]\nwarm_up.documents = 0\nrepetitions = 1\ntimeout = \"20s\"\nchunk_timeout = \"20s\"\n\
+             max_error_rate = 1\n\
              [baseline]\nconcurrency = {concurrency}\n"
         );
         for (name, text) in

@@ -42,18 +42,18 @@ pub(crate) fn work(order: Order, limits: Limits) -> Work {
     Work {
         phase: Phase::Measurement,
         picks: (0..order.documents.len()).collect(),
-        max_error_rate: 1.0,
         documents: order.documents,
         form: RequestForm::new(Api::Chat, "m", &prompt, &generation, &Isolation::None, ""),
         concurrency: order.concurrency,
         limits,
+        max_error_rate: 0.5,
         request_prefix: "test".to_owned(),
     }
 }
 
-pub(crate) fn start(base_url: &str, stop: watch::Receiver<Halt>) -> Load {
+pub(crate) fn start(base_url: &str, halt: watch::Receiver<Halt>) -> Load {
     let endpoint = Endpoint::with_key(base_url, Api::Chat, None).unwrap();
-    Load::start(Dialer::new(endpoint), stop).unwrap()
+    Load::start(Dialer::new(endpoint), halt).unwrap()
 }
 
 /// Takes a phase to its end; `meanwhile` sees each capture as it comes and says whether it was kept.

@@ -16,4 +16,5 @@ mod server;
 mod stamps;
 mod stopping;
 mod tls;
+mod troubles;
 mod wire;

@@ -1,16 +1,16 @@
 //! A phase that is ended before its time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-use aforo::measure::{Halt, PhaseEnd, Trouble};
+use aforo::measure::{Halt, PhaseEnd, Work};
 use aforo::protocol::FailureReason::Cancelled;
 use tokio::sync::watch;
 
 use crate::asking::{PATIENT, assert_answered, assert_failed};
 use crate::concurrency::{Order, documents, start, take, work};
-use crate::server::{Server, wait_until};
+use crate::server::{Gate, Server, wait_until};
 use crate::wire::{STREAM_HEAD, answer, chunk, token};
 
 /// Answers some requests and begins to answer all others; counts those that it holds.
@@ -70,7 +70,7 @@ fn a_load_whose_stop_has_no_owner_ends_as_if_stopped() {
     });
     let order = Order { documents: documents(100), concurrency: 2 };
     let taken = take(&load, work(order, PATIENT), |_| true);
-    assert_eq!(taken.captures.len(), 2);
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Stopped, 2));
     assert!(taken.captures.iter().all(|capture| capture.cancelled));
     dropping.join().unwrap();
 }
@@ -82,7 +82,7 @@ fn a_writer_that_is_gone_ends_the_phase() {
     let load = start(&server.base_url(), stopped);
     let order = Order { documents: documents(100), concurrency: 2 };
     let taken = take(&load, work(order, PATIENT), |_| false);
-    assert_eq!(taken.captures.len(), 2);
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Stopped, 2));
 }
 
 #[test]
@@ -122,64 +122,115 @@ fn an_answer_that_ended_before_the_stop_is_not_cancelled() {
     assert_answered(&taken.captures[0], "4");
 }
 
-#[test]
-fn a_drain_lets_what_is_in_flight_end_and_sends_nothing_more() {
-    let release = Arc::new(AtomicUsize::new(0));
-    let (held, released) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&release));
-    let holds = Arc::clone(&held);
+/// Answers each request when its gate is opened; counts those that wait.
+fn answering_at(gate: &Gate) -> (Server, Arc<AtomicUsize>) {
+    let (gate, waiting) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+    let waits = Arc::clone(&waiting);
     let server = Server::start(move |peer| {
         while peer.request().is_some() {
-            holds.fetch_add(1, SeqCst);
-            wait_until("it may answer", || released.load(SeqCst) > 0);
+            waits.fetch_add(1, SeqCst);
+            gate.wait();
             peer.send(answer("4"));
         }
     });
+    (server, waiting)
+}
+
+#[test]
+fn a_drain_sends_nothing_more_and_lets_what_is_in_flight_end() {
+    let gate = Gate::default();
+    let (server, waiting) = answering_at(&gate);
     let (halt, halted) = watch::channel(Halt::No);
     let load = start(&server.base_url(), halted);
+    let received = Arc::clone(&waiting);
     let draining = thread::spawn(move || {
+        wait_until("all places are taken", || waiting.load(SeqCst) == 8);
+        halt.send_replace(Halt::Drain);
+        gate.open();
+        halt
+    });
+    let order = Order { documents: documents(100), concurrency: 8 };
+    let taken = take(&load, work(order, PATIENT), |_| true);
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Drained, 8));
+    for capture in &taken.captures {
+        assert_answered(capture, "4");
+    }
+    assert_eq!((taken.counts.sent, taken.counts.ended), (8, 8));
+    // The next phase takes what is left, on the same connections.
+    let halt = draining.join().unwrap();
+    halt.send_replace(Halt::No);
+    let order = Order { documents: documents(100), concurrency: 8 };
+    let taken = take(&load, Work { picks: (8..100).collect(), ..work(order, PATIENT) }, |_| true);
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Complete, 92));
+    assert_eq!((received.load(SeqCst), server.accepted()), (100, 8));
+}
+
+#[test]
+fn a_stop_in_a_drain_cancels_what_is_left() {
+    let (server, held) = holding_after(20);
+    let (halt, halted) = watch::channel(Halt::No);
+    let load = start(&server.base_url(), halted);
+    let stopping = thread::spawn(move || {
         wait_until("all places are held", || held.load(SeqCst) == 4);
         halt.send_replace(Halt::Drain);
-        release.store(1, SeqCst);
+        halt.send_replace(Halt::Now);
         halt
     });
     let order = Order { documents: documents(100), concurrency: 4 };
     let taken = take(&load, work(order, PATIENT), |_| true);
-    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Drained, 4));
-    for capture in &taken.captures {
-        assert_answered(capture, "4");
-    }
-    drop(draining.join().unwrap());
+    assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Stopped, 24));
+    assert_eq!(taken.captures.iter().filter(|capture| capture.cancelled).count(), 4);
+    drop(stopping.join().unwrap());
 }
 
 #[test]
-fn only_what_is_picked_is_sent_in_its_order() {
-    let server = Server::start(|peer| {
-        while peer.request().is_some() {
+fn a_halt_that_comes_with_the_last_answer_takes_nothing_from_the_phase() {
+    for asked in [Halt::Drain, Halt::Now] {
+        let (server, _) = holding_after(usize::MAX);
+        let (halt, halted) = watch::channel(Halt::No);
+        let load = start(&server.base_url(), halted);
+        let order = Order { documents: documents(10), concurrency: 1 };
+        let taken = take(&load, work(order, PATIENT), move |capture| {
+            if capture.index == 9 {
+                halt.send_replace(asked);
+            }
+            true
+        });
+        assert_eq!((taken.end, taken.captures.len()), (PhaseEnd::Complete, 10), "{asked:?}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_in_a_phase_that_begins_halted() {
+    let server = Server::start(|peer| assert!(peer.request().is_none(), "a request was sent"));
+    for (asked, end) in [(Halt::Drain, PhaseEnd::Drained), (Halt::Now, PhaseEnd::Stopped)] {
+        let (_halt, halted) = watch::channel(asked);
+        let load = start(&server.base_url(), halted);
+        let order = Order { documents: documents(10), concurrency: 2 };
+        let taken = take(&load, work(order, PATIENT), |_| true);
+        assert_eq!((taken.end, taken.counts.sent), (end, 0));
+    }
+}
+
+#[test]
+fn exactly_the_picked_documents_are_sent_in_their_order() {
+    let (asked, texts) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (ids, bodies) = (Arc::clone(&asked), Arc::clone(&texts));
+    let server = Server::start(move |peer| {
+        while let Some(request) = peer.request() {
+            ids.lock().unwrap().push(request.header("x-request-id").unwrap().to_owned());
+            bodies.lock().unwrap().push(String::from_utf8(request.body).unwrap());
             peer.send(answer("4"));
         }
     });
     let (_halt, halted) = watch::channel(Halt::No);
     let load = start(&server.base_url(), halted);
-    let mut work = work(Order { documents: documents(100), concurrency: 1 }, PATIENT);
-    work.picks = Arc::from([7, 3, 99]);
-    let taken = take(&load, work, |_| true);
-    let indices: Vec<_> = taken.captures.iter().map(|capture| capture.index).collect();
-    assert_eq!((taken.end, indices), (PhaseEnd::Complete, vec![7, 3, 99]));
-}
-
-#[test]
-fn a_server_that_only_fails_is_not_given_every_document() {
-    let server = Server::start(|peer| {
-        while peer.request().is_some() {
-            peer.send("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
-        }
-    });
-    let (_halt, halted) = watch::channel(Halt::No);
-    let load = start(&server.base_url(), halted);
-    let mut work = work(Order { documents: documents(300), concurrency: 4 }, PATIENT);
-    work.max_error_rate = 0.5;
-    let taken = take(&load, work, |_| true);
-    let limit = Trouble::ErrorRate { failed: 50, of: 50, limit: 0.5 };
-    assert_eq!(taken.end, PhaseEnd::Cut(limit));
-    assert!((50..=53).contains(&taken.captures.len()), "{}", taken.captures.len());
+    let order = Order { documents: documents(10), concurrency: 1 };
+    let taken = take(&load, Work { picks: [7, 2, 9].into(), ..work(order, PATIENT) }, |_| true);
+    assert_eq!(taken.end, PhaseEnd::Complete);
+    assert_eq!(taken.captures.iter().map(|capture| capture.index).collect::<Vec<_>>(), [7, 2, 9]);
+    assert_eq!(*asked.lock().unwrap(), ["test-7", "test-2", "test-9"]);
+    for (body, text) in texts.lock().unwrap().iter().zip(["text 7", "text 2", "text 9"]) {
+        assert!(body.contains(text), "{body}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aforo::engine::openai::failure::{Failure, Headers, TooLong, is_memory, of_status};
+use aforo::engine::openai::failure::{Failure, Headers, TooLong, is_gpu_lost, is_memory, of_status};
 use aforo::protocol::FailureReason;
 
 fn plain(status: u16, body: &str) -> Failure {
@@ -110,6 +110,39 @@ fn memory_texts_of_engines() {
         "KV cache dtype fp8 is not supported",
     ] {
         assert!(!is_memory(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn texts_of_a_lost_gpu() {
+    for text in [
+        "Unable to determine the device handle for GPU0000:01:00.0: GPU is lost. Reboot the system to recover this GPU",
+        "NVRM: Xid (PCI:0000:01:00): 79, pid=1234, GPU has fallen off the bus.",
+        "timed out waiting for llama runner to start: CUDA error:uncorrectable ECC error encountered",
+        "Triton Error [CUDA]: CUDA_ERROR_ECC_UNCORRECTABLE",
+        "CUDA error: uncorrectable NVLink error detected during the execution",
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "HIP error: an illegal memory access was encountered",
+        "CUDA error: unspecified launch failure",
+        "CUDA error: device-side assert triggered",
+    ] {
+        assert!(is_gpu_lost(text.as_bytes()), "{text}");
+        assert_eq!(plain(500, text).reason, FailureReason::Engine, "{text}");
+    }
+    for text in [
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+        "CUDA error: out of memory",
+        "CUDA error",
+        "CUDA error: invalid argument",
+        "CUDA error: no kernel image is available for execution on the device",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "correctable ECC errors: 3",
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "the connection is lost",
+    ] {
+        assert!(!is_gpu_lost(text.as_bytes()), "{text}");
     }
 }
 

@@ -124,30 +124,47 @@ const MEMORY: &[&str] = &[
     "requires more system memory",
 ];
 
-/// Texts that say that the card itself is gone, in lower case. What ends a process on the card but leaves the card (an
-/// illegal access, a failed launch) is none: the engine shows it by ending.
-const GPU_LOST: &[&str] = &[
-    // NVML and CUDA: Xid 79 and its like
-    "gpu is lost",
-    "gpu_is_lost",
-    "fallen off the bus",
-    // CUDA: the card's memory can no longer be trusted, the driver takes it away
-    "uncorrectable ecc error",
-    // CUDA, in a process that had the card before
-    "no cuda-capable device is detected",
-    "device(s) is/are busy or unavailable",
-];
-
-/// Whether a text says that the card is gone.
-pub fn is_gpu_lost(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
-    GPU_LOST.iter().any(|known| text.contains(known))
-}
-
 /// Whether a text says that the engine ran out of memory: a body, an error object, lines of a log.
 pub fn is_memory(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text).to_ascii_lowercase();
     MEMORY.iter().any(|known| text.contains(known))
+}
+
+/// Texts of a GPU that the engine's process cannot use again, in lower case. After the errors of the second group CUDA
+/// answers every further call of the process with the same error, whatever the card is like; the process has to be
+/// started again.
+///
+/// Not among them: memory that is short and full caches, which pass; "CUDA error" and cuBLAS or NCCL failures by
+/// themselves, which may concern one request; "no kernel image is available" and invalid arguments, which are the
+/// build's or the request's.
+const GPU_LOST: &[&str] = &[
+    // The card: NVML and the driver, CUDA, HIP
+    "gpu is lost",
+    "gpu_is_lost",
+    "fallen off the bus",
+    "uncorrectable ecc",
+    "ecc_uncorrectable",
+    "eccuncorrectable",
+    "uncorrectable nvlink",
+    // A running engine holds its card; it looks for one only after it has lost it.
+    "is/are busy or unavailable",
+    "no cuda-capable device is detected",
+    "no cuda gpus are available",
+    // The context on the card
+    "illegal memory access was encountered",
+    "illegal instruction was encountered",
+    "cuda error: misaligned address",
+    "unspecified launch failure",
+    "device-side assert triggered",
+    "launch timed out and was terminated",
+    "context is destroyed",
+];
+
+/// Whether what an engine said of its failure means that it has lost its GPU for good: no request that it is sent
+/// afterwards can be answered.
+pub fn is_gpu_lost(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    GPU_LOST.iter().any(|known| text.contains(known))
 }
 
 /// Whether a body is a web page, by its type or by its first bytes.
