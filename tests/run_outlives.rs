@@ -43,6 +43,12 @@ fn is_alive(pid: Pid) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
+/// Waits until the runner is gone: it writes `results.csv` after its last event.
+fn over(files: &RunFiles) {
+    let runner = runner_of(files);
+    until(|| !is_alive(runner));
+}
+
 fn state_of(place: &Workplace) -> String {
     let listed: serde_json::Value =
         serde_json::from_str(&place.aforo(&["list", "--json"]).expect(0).out).unwrap();
@@ -221,6 +227,7 @@ async fn a_pause_lets_what_is_in_flight_end_and_the_pass_is_completed() {
     );
     watch.accepted(Choice::Continue, "it has gone").await;
     watch.end().await;
+    over(&files);
     let pass = &watch.state.steps[0].passes[0];
     assert_eq!((pass.end.clone(), pass.attempts, pass.requests.len()), (Some(PassEnd::Complete), 2, 24));
     let row = &files.csv()[0];
@@ -242,6 +249,7 @@ async fn the_run_ends_after_the_pass_when_that_was_decided() {
     assert!(said.err.contains("when this pass is over"), "{}", said.err);
     assert!(matches!(watch.decide(Choice::StopAfterPass, "").await, Answer::Refused { .. }));
     watch.end().await;
+    over(&files);
     assert_eq!(watch.state.end, Some(RunEnd::Stopped));
     assert_eq!(watch.state.steps[0].passes[0].end, Some(PassEnd::Complete));
     assert!(watch.state.steps[1].passes.is_empty());
@@ -298,6 +306,7 @@ async fn an_engine_that_is_gone_opens_a_gate_and_the_pass_goes_on_when_it_is_bac
     assert_eq!(again, url);
     watch.accepted(Choice::Continue, "started again").await;
     watch.end().await;
+    over(&files);
     engine.kill().unwrap();
     engine.wait().unwrap();
     let pass = &watch.state.steps[0].passes[0];
@@ -339,6 +348,7 @@ async fn too_many_errors_open_a_gate_and_a_smaller_value_is_a_step_of_its_own() 
     assert!(failed * 2 > of && (limit - 0.5).abs() < 1e-9, "{failed} of {of}, {limit}");
     watch.accepted(set(4), "out of memory at 8").await;
     watch.end().await;
+    over(&files);
     let state = &watch.state;
     assert_eq!(state.end, Some(RunEnd::Done));
     let labels: Vec<_> = state.steps.iter().map(|step| step.step.label.as_str()).collect();

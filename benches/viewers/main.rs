@@ -52,7 +52,17 @@ fn prepare(folder: &Path, passes: usize) {
     fs::write(folder.join("engine.toml"), protocol(simulated)).unwrap();
 }
 
-fn engine(folder: &Path) -> (Child, String) {
+/// A process that ends with the benchmark, however that ends.
+struct Engine(Child);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn engine(folder: &Path) -> (Engine, String) {
     let mut engine = Command::new(AFORO)
         .args(["simulate", "--port", "0", "--protocol", "engine.toml"])
         .current_dir(folder)
@@ -61,7 +71,7 @@ fn engine(folder: &Path) -> (Child, String) {
         .unwrap();
     let mut ready = String::new();
     BufReader::new(engine.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
-    (engine, ready.split_whitespace().nth(1).unwrap().to_owned())
+    (Engine(engine), ready.split_whitespace().nth(1).unwrap().to_owned())
 }
 
 /// What a run says of itself when it is over.
@@ -81,8 +91,11 @@ fn only_run(folder: &Path) -> PathBuf {
 /// Takes a run; `watch` does what it likes meanwhile, and gives the viewers that have to end well.
 fn take(folder: &Path, plan: &Plan, watch: impl FnOnce(&Path) -> Vec<Child>) -> Taken {
     let _ = fs::remove_dir_all(folder.join("aforo-runs"));
-    let started =
-        Command::new(AFORO).args(["run", "protocol.toml", "--detach", "--auto"]).current_dir(folder).status();
+    let started = Command::new(AFORO)
+        .args(["run", "protocol.toml", "--detach", "--auto"])
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .status();
     assert!(started.unwrap().success());
     let run = only_run(folder);
     let pid: i32 = fs::read_to_string(run.join("runner.lock")).unwrap().trim().parse().unwrap();
@@ -149,7 +162,7 @@ fn main() {
     };
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path(), plan.passes);
-    let (mut engine, url) = engine(folder.path());
+    let (_engine, url) = engine(folder.path());
     let text = fs::read_to_string(folder.path().join("engine.toml")).unwrap();
     let (before, rest) = text.split_once("[engine]").unwrap();
     let (_, after) = rest.split_once("[quality]").unwrap();
@@ -176,8 +189,6 @@ fn main() {
         );
         taken.push(result);
     }
-    engine.kill().unwrap();
-    engine.wait().unwrap();
     let alone = f64::midpoint(taken[0].seconds, taken[2].seconds);
     let cost = taken[1].seconds / alone - 1.0;
     println!("\nviewers cost {:.2} % of the throughput (goal: at most {:.0} %)", cost * 100.0, GOAL * 100.0);

@@ -11,8 +11,9 @@ use super::which::{Wanted, which};
 use super::{AttachArgs, ask, foreground, outcome, progress};
 use crate::measure::LiveCounts;
 use crate::run::control::{ConnectError, Message, Remote, Viewer};
-use crate::run::event::{Event, RunEnd};
+use crate::run::event::{Event, Line, RunEnd};
 use crate::run::folder::RunFolder;
+use crate::run::journal;
 use crate::run::runner::View;
 use crate::run::state::State;
 
@@ -129,6 +130,9 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
             }
         }
     }
+    if matches!(over, Over::Lost) && catch_up(folder, &state, &told)? {
+        over = Over::Run;
+    }
     drop(told);
     if let Some(showing) = showing
         && let Err(error) = showing.await
@@ -136,6 +140,27 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
         tracing::error!(%error, "the progress lines ended early");
     }
     Ok(over)
+}
+
+/// Reads what the journal has beyond what came over the connection: a viewer that was stopped may miss the end of a run,
+/// whose runner does not wait for it. True when that is the end.
+fn catch_up(
+    folder: &RunFolder,
+    state: &Mutex<State>,
+    told: &mpsc::UnboundedSender<Line>,
+) -> Result<bool, CliError> {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    journal::each(&folder.journal(), |line| {
+        if line.seq == state.next_seq {
+            if !matches!(line.event, Event::Request { .. }) {
+                // Nobody listens once the progress lines have ended.
+                let _ = told.send(line.clone());
+            }
+            state.take(line);
+        }
+    })
+    .map_err(CliError::failed)?;
+    Ok(state.end.is_some())
 }
 
 fn unconnected(folder: &RunFolder, error: ConnectError) -> CliError {

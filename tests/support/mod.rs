@@ -21,6 +21,9 @@ use aforo::run::journal;
 use aforo::run::state::State;
 use tempfile::TempDir;
 
+/// The binary.
+const AFORO: &str = env!("CARGO_BIN_EXE_aforo");
+
 /// Longest time that anything in a test may take before it counts as hanging.
 pub const HANGS: Duration = Duration::from_secs(60);
 
@@ -112,7 +115,7 @@ impl Workplace {
 
     /// The binary in this folder, with nothing of the caller's terminal.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aforo"));
+        let mut command = Command::new(AFORO);
         command.args(arguments).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -162,6 +165,25 @@ pub fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(begun.elapsed() < HANGS, "it never came to it");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runners outlive whoever started them: a test that fails must not leave one behind, nor its folder under it.
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        for run in fs::read_dir(self.path("aforo-runs")).into_iter().flatten().flatten() {
+            let Ok(pid) = fs::read_to_string(run.path().join("runner.lock")) else { continue };
+            let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+            let is_ours =
+                || fs::read_to_string(process.join("cmdline")).is_ok_and(|line| line.contains(AFORO));
+            let Some(pid) = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else {
+                continue;
+            };
+            while is_ours() {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }
 
