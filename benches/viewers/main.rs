@@ -48,7 +48,7 @@ fn prepare(folder: &Path, passes: usize) {
         )
     };
     let simulated = "[engine]\nkind = \"simulated\"\n[engine.simulated]\nwrong_rate = 0\nbroken_rate = 0\nslots = 64\n\
-        iteration = \"2ms\"\niteration_per_sequence = \"1us\"\nprefill_tokens_per_second = 1e6\ntokens_per_event = 4\n";
+        iteration = \"4ms\"\niteration_per_sequence = \"1us\"\nprefill_tokens_per_second = 1e6\ntokens_per_event = 4\n";
     fs::write(folder.join("engine.toml"), protocol(simulated)).unwrap();
 }
 
