@@ -8,6 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aforo::measure::Trouble;
@@ -55,15 +56,36 @@ fn state_of(place: &Workplace) -> String {
     listed[0]["state"].as_str().unwrap().to_owned()
 }
 
-/// Reads a terminal's side so that the process behind it is never held up.
-fn drain(master: &dyn MasterPty) -> std::thread::JoinHandle<String> {
-    let mut reader = master.try_clone_reader().unwrap();
-    std::thread::spawn(move || {
-        let mut said = Vec::new();
-        // A terminal whose other side is gone ends with an error.
-        let _ = reader.read_to_end(&mut said);
-        String::from_utf8_lossy(&said).into_owned()
-    })
+/// What a terminal was told so far. It is read all the time, so that the process behind it is never held up.
+struct Screen {
+    said: Arc<Mutex<String>>,
+    reading: std::thread::JoinHandle<()>,
+}
+
+impl Screen {
+    fn of(master: &dyn MasterPty) -> Self {
+        let mut reader = master.try_clone_reader().unwrap();
+        let said = Arc::<Mutex<String>>::default();
+        let all = Arc::clone(&said);
+        let reading = std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            // A terminal whose other side is gone ends with an error.
+            while let Ok(count @ 1..) = reader.read(&mut part) {
+                all.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..count]));
+            }
+        });
+        Self { said, reading }
+    }
+
+    fn wait_for(&self, text: &str) {
+        until(|| self.said.lock().unwrap().contains(text));
+    }
+
+    /// All that it was told, once the other side is gone.
+    fn end(self) -> String {
+        self.reading.join().unwrap();
+        Arc::into_inner(self.said).unwrap().into_inner().unwrap()
+    }
 }
 
 /// Ends in at most two seconds.
@@ -118,14 +140,14 @@ fn a_person_leaves_comes_back_decides_and_sees_the_results() {
     place.append("[[sweep]]\nparameter = \"concurrency\"\nvalues = [2]");
     let aforo = env!("CARGO_BIN_EXE_aforo");
     let (master, child) = in_terminal(&place, &[aforo, "run", "protocol.toml"]);
-    let said = drain(&*master);
-    place.wait_for(|line| matches!(line.event, Event::GateOpened { .. }));
+    let screen = Screen::of(&*master);
+    screen.wait_for("GATE at step 1");
     // Ctrl-C, as a terminal sends it.
     let mut keys = master.take_writer().unwrap();
     keys.write_all(b"\x03").unwrap();
     gone(child);
     drop((keys, master));
-    let said = said.join().unwrap();
+    let said = screen.end();
     assert!(said.contains("the run goes on") && said.contains("aforo attach"), "{said}");
     assert_eq!(state_of(&place), "at a gate");
 

@@ -83,15 +83,29 @@ impl Bench {
     }
 }
 
-/// A runner, killed after a while unless it ended before; true when it was killed.
-fn killed_after(bench: &Bench, mut runner: Child, moment: Duration) -> bool {
-    let begun = Instant::now();
+/// How much of a journal there is.
+fn journal_bytes(bench: &Bench) -> u64 {
+    let runs = fs::read_dir(bench.place.path("aforo-runs")).into_iter().flatten();
+    let journals = runs.map(|run| run.unwrap().path().join("journal.jsonl"));
+    journals.filter_map(|journal| Some(fs::metadata(journal).ok()?.len())).sum()
+}
+
+/// A runner, killed after a while unless it ended before; true when it was killed. The while begins with the process
+/// or, however busy the machine is, with what it records.
+fn killed_after(bench: &Bench, mut runner: Child, moment: Duration, recording: bool) -> bool {
+    let before = journal_bytes(bench);
+    let mut begun = Instant::now();
+    let mut waits = recording;
     loop {
+        if waits {
+            waits = journal_bytes(bench) <= before;
+            begun = Instant::now();
+        }
         if let Some(status) = runner.try_wait().unwrap() {
             assert_eq!(status.code(), Some(0), "{}", bench.said());
             return false;
         }
-        if begun.elapsed() >= moment {
+        if !waits && begun.elapsed() >= moment {
             runner.kill().unwrap();
             runner.wait().unwrap();
             return true;
@@ -165,7 +179,10 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
         bench.engine.start_recording(1_000_000);
         let mut runner = bench.start(&["run", "protocol.toml", "--auto"]);
         let mut before: Vec<u8> = Vec::new();
-        while killed_after(&bench, runner, Duration::from_millis(random.below(350))) {
+        while {
+            let recording = random.below(2) == 1;
+            killed_after(&bench, runner, Duration::from_millis(random.below(350)), recording)
+        } {
             kills += 1;
             let exists = fs::read_dir(bench.place.path("aforo-runs")).is_ok_and(|mut runs| {
                 runs.next().is_some_and(|run| run.unwrap().path().join("protocol.toml").exists())

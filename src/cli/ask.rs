@@ -4,7 +4,7 @@ use std::io::BufRead as _;
 
 use tokio::sync::mpsc;
 
-use super::print::say;
+use super::print::{say, say_aside};
 use crate::protocol::Parameter;
 use crate::run::decision::{Choice, Decision};
 use crate::run::desk::Answer;
@@ -13,14 +13,14 @@ use crate::run::desk::Answer;
 const ALLOWED: &str = "allowed: next, repeat, skip, continue, set VALUE, auto, auto off, pause, stop, stop after pass, \
     note TEXT (a reason may follow: \"repeat the card was busy\")";
 
-/// Reads decisions until the input ends. The thread ends with the process: a blocking read cannot be called back.
-pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {
+/// Reads decisions until the input ends; `leaving` says what Ctrl-C does. The thread ends with the process: a blocking read cannot be called back.
+pub(super) fn decisions(leaving: &'static str) -> mpsc::UnboundedReceiver<Decision> {
     let (sender, receiver) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { return };
             let Some(decision) = parse(&line) else {
-                say(ALLOWED);
+                say(&format!("{ALLOWED}\n{leaving}"));
                 continue;
             };
             if sender.send(decision).is_err() {
@@ -32,9 +32,9 @@ pub(super) fn decisions() -> mpsc::UnboundedReceiver<Decision> {
 }
 
 /// Says what became of a decision, if it needs saying: one that was accepted shows in what follows.
-pub(super) fn tell(answer: &Answer) {
+pub(super) async fn tell(answer: Answer) {
     if let Answer::Refused { why } = answer {
-        say(&format!("refused: {why}"));
+        say_aside(format!("refused: {why}")).await;
     }
 }
 
@@ -72,7 +72,15 @@ fn parse(line: &str) -> Option<Decision> {
             _ => (Choice::Auto, rest),
         },
         Word::Stop => match first_word(rest) {
-            ("after", more) if first_word(more).0 == "pass" => (Choice::StopAfterPass, first_word(more).1),
+            ("--after-pass" | "after-pass", reason) => (Choice::StopAfterPass, reason),
+            ("after", more) => match first_word(more) {
+                ("pass", reason) => (Choice::StopAfterPass, reason),
+                ("the" | "this", more) if first_word(more).0 == "pass" => {
+                    (Choice::StopAfterPass, first_word(more).1)
+                }
+                // Whatever was meant, it was not now.
+                _ => return None,
+            },
             _ => (Choice::Stop, rest),
         },
         Word::Set => {
@@ -137,7 +145,10 @@ mod tests {
         means("auto off going home", Choice::AutoOff, "going home");
         means("auto office hours", Choice::Auto, "office hours");
         means("stop after pass it is late", Choice::StopAfterPass, "it is late");
-        means("stop after lunch", Choice::Stop, "after lunch");
+        for said in ["stop after the pass", "stop after this pass", "stop --after-pass", "sto after-pass"] {
+            means(&format!("{said} late"), Choice::StopAfterPass, "late");
+        }
+        assert_eq!(choice("stop after lunch"), None);
     }
 
     #[test]

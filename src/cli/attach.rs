@@ -3,19 +3,21 @@
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::exit::{CliError, Exit};
+use super::launch::Launch;
 use super::print::say;
 use super::which::{Wanted, which};
-use super::{AttachArgs, ask, foreground, outcome, progress};
+use super::{AttachArgs, advice, ask, foreground, outcome, progress};
 use crate::measure::LiveCounts;
 use crate::run::control::{ConnectError, Message, Remote, Viewer};
 use crate::run::event::{Event, Line, RunEnd};
 use crate::run::folder::RunFolder;
-use crate::run::journal;
 use crate::run::runner::View;
 use crate::run::state::State;
+use crate::run::{journal, lock};
 
 /// From where a run is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub(super) enum From {
 
 pub(super) fn execute(args: &AttachArgs) -> Result<Exit, CliError> {
     let folder = which(args.run.as_deref(), &args.runs, Wanted::Running)?.folder;
-    follow(&folder, From::Now, args.json)
+    follow(&folder, None, From::Now, args.json)
 }
 
 /// Why the following ended.
@@ -41,29 +43,35 @@ enum Over {
     Lost,
 }
 
-/// Follows until the run is over or the person leaves.
-pub(super) fn follow(folder: &RunFolder, from: From, json: bool) -> Result<Exit, CliError> {
+/// Follows a run, perhaps one that is only being launched, until it is over or the person leaves.
+pub(super) fn follow(
+    folder: &RunFolder,
+    launch: Option<&Launch>,
+    from: From,
+    json: bool,
+) -> Result<Exit, CliError> {
     let runtime = foreground::runtime()?;
     let state = Arc::new(Mutex::new(State::default()));
-    let over = runtime.block_on(watch(folder, from, Arc::clone(&state)));
+    let over = runtime.block_on(launch_and_watch(folder, launch, from, Arc::clone(&state)));
     // The thread that reads the input cannot be called back.
     runtime.shutdown_background();
     let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let path = folder.path().display();
     match over? {
         Over::Left => {
-            say(&format!(
-                "the run goes on\n  aforo attach {path}   comes back\n  aforo stop {path}   ends it"
-            ));
+            let back = advice::command("attach", folder.path());
+            let stop = advice::command("stop", folder.path());
+            // What the terminal shows for the key stands on this line.
+            say(&format!("\nthe run goes on\n  {back}   comes back\n  {stop}   ends it"));
             Ok(Exit::Done)
         }
         Over::Lost => {
-            say(&format!("the runner is gone; what was recorded is safe: `aforo resume {path}` goes on"));
+            let resume = advice::command("resume", folder.path());
+            say(&format!("the runner is gone; what was recorded is safe\n  {resume}   goes on"));
             Ok(Exit::Stopped)
         }
         Over::Run => {
             let shown = outcome::show(&state, json);
-            say(&format!("kept in {path}"));
+            outcome::kept(folder, &state);
             match state.end {
                 Some(RunEnd::Failed { why }) => Err(CliError::Failed(color_eyre::eyre::eyre!(why))),
                 _ => shown,
@@ -72,7 +80,31 @@ pub(super) fn follow(folder: &RunFolder, from: From, json: bool) -> Result<Exit,
     }
 }
 
-async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Result<Over, CliError> {
+async fn launch_and_watch(
+    folder: &RunFolder,
+    launch: Option<&Launch>,
+    from: From,
+    state: Arc<Mutex<State>>,
+) -> Result<Over, CliError> {
+    // One listener for the whole time: a key pressed at any moment means that the person leaves.
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::failed)?;
+    if let Some(launch) = launch {
+        let launched = launch.start()?;
+        let ready = tokio::task::spawn_blocking(|| launched.ready());
+        tokio::select! {
+            ready = ready => ready.map_err(CliError::failed)??,
+            _ = interrupt.recv() => return Ok(Over::Left),
+        }
+    }
+    watch(folder, from, state, interrupt).await
+}
+
+async fn watch(
+    folder: &RunFolder,
+    from: From,
+    state: Arc<Mutex<State>>,
+    mut interrupt: Signal,
+) -> Result<Over, CliError> {
     let viewer = Viewer::connect(folder.path()).await.map_err(|error| unconnected(folder, error))?;
     let known = match from {
         From::Start => 0,
@@ -88,15 +120,15 @@ async fn watch(folder: &RunFolder, from: From, state: Arc<Mutex<State>>) -> Resu
     let mut view = Some(view);
     let mut showing = None;
     let mut left = input(remote);
+    say("Ctrl-C leaves; the run goes on without you");
     if known == 0 {
-        say("Ctrl-C leaves; the run goes on without you");
         showing = view.take().map(|view| tokio::spawn(progress::show(view)));
     }
     let mut over = Over::Lost;
     loop {
         let message = tokio::select! {
             message = events.next() => message,
-            _ = tokio::signal::ctrl_c() => { over = Over::Left; break }
+            _ = interrupt.recv() => { over = Over::Left; break }
             _ = left.recv() => { over = Over::Left; break }
         };
         match message.transpose().map_err(CliError::failed)? {
@@ -163,24 +195,32 @@ fn catch_up(
     Ok(state.end.is_some())
 }
 
-fn unconnected(folder: &RunFolder, error: ConnectError) -> CliError {
-    let path = folder.path().display();
-    match error {
-        ConnectError::NotRunning => CliError::WrongUse(format!(
-            "no runner takes {path} now: `aforo resume {path}` takes it up again, `aforo list` shows all runs"
-        )),
-        error => CliError::failed(error),
+pub(super) fn unconnected(folder: &RunFolder, error: ConnectError) -> CliError {
+    if !matches!(error, ConnectError::NotRunning) {
+        return CliError::failed(error);
     }
+    if !lock::is_held(folder) {
+        let resume = advice::command("resume", folder.path());
+        return CliError::WrongUse(format!(
+            "the run ended just now, or its runner did\n  {resume}   goes on"
+        ));
+    }
+    let pid = lock::held_by(folder).map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+    let resume = advice::command("resume", folder.path());
+    CliError::WrongUse(format!(
+        "a runner (process {pid}) has this run, but its socket was removed, so that nothing can reach it\n  \
+         kill {pid}   ends it in order; what it recorded is safe\n  {resume}   then goes on"
+    ))
 }
 
 /// Reads decisions and hands them over; what comes out says that the person has left.
 fn input(remote: Remote) -> mpsc::Receiver<()> {
     let (leave, left) = mpsc::channel(1);
     let is_terminal = std::io::stdin().is_terminal();
-    let mut asked = ask::decisions();
+    let mut asked = ask::decisions("Ctrl-C leaves; the run goes on without you");
     tokio::spawn(async move {
         while let Some(decision) = asked.recv().await {
-            ask::tell(&remote.decide(decision).await);
+            ask::tell(remote.decide(decision).await).await;
         }
         if is_terminal {
             // The end of a terminal's input: the person, or the terminal, is gone.

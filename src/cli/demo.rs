@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::exit::{CliError, Exit};
 use super::run;
 use super::{DemoArgs, ProtocolArgs};
-use crate::run::folder::write_atomically;
+use crate::run::folder::{FolderError, write_atomically};
 
 /// The sample, as it is in `sample-protocols/receipts`.
 const SAMPLE: [(&str, &[u8]); 3] = [
@@ -23,7 +23,7 @@ pub(super) fn execute(args: DemoArgs) -> Result<Exit, CliError> {
 pub(super) fn unpack(runs: &Path) -> Result<PathBuf, CliError> {
     let folder = runs.join(".samples").join("receipts");
     std::fs::create_dir_all(&folder)
-        .map_err(|error| CliError::WrongUse(format!("{}: {error}", folder.display())))?;
+        .map_err(|source| CliError::failed(FolderError { path: folder.clone(), source }))?;
     for (name, bytes) in SAMPLE {
         write_atomically(&folder.join(name), bytes).map_err(CliError::failed)?;
     }

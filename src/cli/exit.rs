@@ -50,14 +50,9 @@ impl CliError {
         match self {
             Self::WrongUse(text) => say(text),
             Self::Failed(report) => {
-                let mut said = report.to_string();
-                say(&format!("aforo: {said}"));
-                for cause in report.chain().skip(1).map(ToString::to_string) {
-                    // Many messages already hold their cause.
-                    if !said.contains(&cause) {
-                        say(&format!("  because: {cause}"));
-                    }
-                    said = cause;
+                say(&format!("aforo: {report}"));
+                for cause in causes(report) {
+                    say(&format!("  because: {cause}"));
                 }
             }
         }
@@ -67,7 +62,9 @@ impl CliError {
     pub(super) fn said(&self) -> String {
         match self {
             Self::WrongUse(text) => text.clone(),
-            Self::Failed(report) => format!("{report:#}"),
+            Self::Failed(report) => {
+                std::iter::once(report.to_string()).chain(causes(report)).collect::<Vec<_>>().join(": ")
+            }
         }
     }
 
@@ -78,6 +75,19 @@ impl CliError {
             Self::Failed(_) => 1,
         })
     }
+}
+
+/// The causes of a failure that its messages do not hold already, as many do.
+fn causes(report: &Report) -> Vec<String> {
+    let mut said = report.to_string();
+    let mut causes = Vec::new();
+    for cause in report.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            causes.push(cause.clone());
+        }
+        said = cause;
+    }
+    causes
 }
 
 impl From<RunError> for CliError {

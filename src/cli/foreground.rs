@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use tracing_appender::non_blocking::WorkerGuard;
+
 use super::exit::{CliError, Exit};
-use super::print::say;
+use super::print::{say, say_aside};
 use super::{ask, keep, log, outcome, progress, signals};
 use crate::run::error::RunError;
 use crate::run::folder::RunFolder;
@@ -29,13 +31,16 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
         .map_err(CliError::failed)
 }
 
-/// Makes the runner of a folder; from then on the folder is this process's.
-pub(super) fn open(prepared: Prepare, folder: RunFolder, manner: Manner) -> Result<Runner, CliError> {
+/// Makes the runner of a folder; from then on the folder is this process's. The log is written while the guard lives.
+pub(super) fn open(
+    prepared: Prepare,
+    folder: RunFolder,
+    manner: Manner,
+) -> Result<(Runner, WorkerGuard), CliError> {
     signals::outlive_file_size_limit().map_err(CliError::failed)?;
     let log_file = folder.log();
     let runner = prepared.open(folder, manner)?;
-    log::to_file(&log_file)?;
-    Ok(runner)
+    Ok((runner, log::to_file(&log_file)?))
 }
 
 /// Takes a run to its end in this process and shows its results.
@@ -48,12 +53,12 @@ pub(super) fn take(
 ) -> Result<Exit, CliError> {
     let runtime = runtime()?;
     let _in_runtime = runtime.enter();
-    let runner = open(prepared, folder, manner)?;
+    let (runner, _log) = open(prepared, folder, manner)?;
     let folder = runner.folder().clone();
     say(&format!("run folder: {}", folder.path().display()));
     let Followed { state, ended } = runtime.block_on(follow(runner, input))?;
     let shown = outcome::show(&state, json);
-    say(&format!("kept in {}", folder.path().display()));
+    outcome::kept(&folder, &state);
     ended?;
     // Written again although the last pass is in it: a disk that was full by then must not go unsaid.
     keep::results(&folder, &state)?;
@@ -70,12 +75,12 @@ pub(super) async fn follow(mut runner: Runner, input: Input) -> Result<Followed,
     signals::stop_on_signals(runner.stopper()).map_err(CliError::failed)?;
     if input == Input::Lines {
         let desk = runner.desk();
-        let mut asked = ask::decisions();
+        let mut asked = ask::decisions("Ctrl-C stops the run in order");
         tokio::spawn(async move {
             while let Some(decision) = asked.recv().await {
-                ask::tell(&desk.decide(decision).await);
+                ask::tell(desk.decide(decision).await).await;
             }
-            say("no more input here; `aforo attach` decides from elsewhere");
+            say_aside("no more input here; `aforo attach` decides from elsewhere".to_owned()).await;
         });
     }
     let followers = runner.view().map(|view| {

@@ -21,8 +21,12 @@ pub(super) fn results_of(folder: RunFolder, view: View) -> (View, JoinHandle<()>
         while let Some(line) = lines.recv().await {
             if matches!(line.event, Event::PassEnded { .. } | Event::RunEnded { .. }) {
                 let now = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if let Err(error) = results(&folder, &now) {
-                    tracing::error!(%error, "results.csv is not up to date");
+                let folder = folder.clone();
+                // Aside: the disk may take its time.
+                match tokio::task::spawn_blocking(move || results(&folder, &now)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::error!(%error, "results.csv is not up to date"),
+                    Err(error) => tracing::error!(%error, "results.csv is not up to date"),
                 }
             }
             // The next viewer may have gone.

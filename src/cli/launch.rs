@@ -1,7 +1,9 @@
 //! Starting a runner as a process of its own, which outlives this one and its terminal.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Error, ErrorKind};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,45 +26,64 @@ pub(super) enum Handshake {
     },
 }
 
-/// Starts a runner on a folder and waits until it listens.
-pub(super) fn launch(
-    folder: &RunFolder,
-    auto: bool,
-    half_measured: Option<&(HalfMeasured, String)>,
-) -> Result<(), CliError> {
-    let log = append_to(&folder.log()).map_err(CliError::failed)?;
-    let mut command = Command::new(std::env::current_exe().map_err(CliError::failed)?);
-    command.arg("runner").arg(std::path::absolute(folder.path()).map_err(CliError::failed)?);
-    if auto {
-        command.arg("--auto");
-    }
-    if let Some((what, reason)) = half_measured {
-        command.arg(match what {
-            HalfMeasured::Complete => "--complete",
-            HalfMeasured::Repeat => "--repeat",
-        });
-        command.arg("--reason").arg(reason);
-    }
-    // Nothing of this terminal goes with it: the runner's own session begins in `runner`.
-    let mut runner =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().map_err(CliError::failed)?;
-    let mut line = String::new();
-    if let Some(said) = runner.stdout.take() {
-        BufReader::new(said).read_line(&mut line).map_err(CliError::failed)?;
-    }
-    match serde_json::from_str(&line) {
-        Ok(Handshake::Ready) => Ok(()),
-        Ok(Handshake::Failed { text, wrong_use: true }) => Err(CliError::WrongUse(text)),
-        Ok(Handshake::Failed { text, wrong_use: false }) => {
-            Err(CliError::Failed(color_eyre::eyre::eyre!(text)))
+/// What a runner is started with.
+#[derive(Debug, Clone)]
+pub(super) struct Launch {
+    pub(super) folder: RunFolder,
+    pub(super) auto: bool,
+    pub(super) half_measured: Option<(HalfMeasured, String)>,
+}
+
+/// A runner that was started, and may not be ready yet.
+#[derive(Debug)]
+pub(super) struct Launched {
+    said: ChildStdout,
+    log: PathBuf,
+}
+
+impl Launch {
+    /// Starts a runner. From here on it goes its own way: no key of this terminal reaches it.
+    pub(super) fn start(&self) -> Result<Launched, CliError> {
+        let log = self.folder.log();
+        let log_file = append_to(&log).map_err(CliError::failed)?;
+        let mut command = Command::new(std::env::current_exe().map_err(CliError::failed)?);
+        command.arg("runner").arg(std::path::absolute(self.folder.path()).map_err(CliError::failed)?);
+        if self.auto {
+            command.arg("--auto");
         }
-        Err(_) => {
-            let status = runner.wait().map_err(CliError::failed)?;
-            let log = folder.log();
-            Err(CliError::Failed(color_eyre::eyre::eyre!(
-                "the runner ended before it was ready ({status}); its last words are in {}",
-                log.display()
-            )))
+        if let Some((what, reason)) = &self.half_measured {
+            command.arg(match what {
+                HalfMeasured::Complete => "--complete",
+                HalfMeasured::Repeat => "--repeat",
+            });
+            command.arg("--reason").arg(reason);
+        }
+        // A group of its own, so that Ctrl-C is not for it; its session begins in `runner`.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).process_group(0);
+        let mut started = command.spawn().map_err(CliError::failed)?;
+        let said = started.stdout.take();
+        // It starts the runner in its own session and ends.
+        started.wait().map_err(CliError::failed)?;
+        said.map(|said| Launched { said, log })
+            .ok_or_else(|| CliError::failed(Error::from(ErrorKind::BrokenPipe)))
+    }
+}
+
+impl Launched {
+    /// Waits until the runner listens.
+    pub(super) fn ready(self) -> Result<(), CliError> {
+        let mut line = String::new();
+        BufReader::new(self.said).read_line(&mut line).map_err(CliError::failed)?;
+        match serde_json::from_str(&line) {
+            Ok(Handshake::Ready) => Ok(()),
+            Ok(Handshake::Failed { text, wrong_use: true }) => Err(CliError::WrongUse(text)),
+            Ok(Handshake::Failed { text, wrong_use: false }) => {
+                Err(CliError::Failed(color_eyre::eyre::eyre!(text)))
+            }
+            Err(_) => Err(CliError::Failed(color_eyre::eyre::eyre!(
+                "the runner ended before it was ready; its last words are in {}",
+                self.log.display()
+            ))),
         }
     }
 }

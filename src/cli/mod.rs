@@ -1,7 +1,9 @@
 //! The command line: one file per command.
 
+mod advice;
 mod ask;
 mod attach;
+mod begun;
 mod check;
 mod columns;
 mod demo;
@@ -44,7 +46,8 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit status: 0 done · 1 failed · 2 wrong use or protocol · \
-    3 done, but no step met the quality threshold · 4 stopped or interrupted";
+    3 done, but no step met the quality threshold · 4 stopped or interrupted. \
+    A run that goes on when this command ends (--detach, Ctrl-C) is no failure: 0.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -175,13 +178,13 @@ struct RunnerArgs {
 #[derive(Debug, Args)]
 struct HalfMeasuredArgs {
     /// Complete a half-measured pass: what was answered is not asked again, and the pass is marked as resumed
-    #[arg(long, conflicts_with = "repeat")]
+    #[arg(long, group = "half_measured")]
     complete: bool,
     /// Take a half-measured pass from its beginning; what was measured of it is kept apart
-    #[arg(long)]
+    #[arg(long, group = "half_measured")]
     repeat: bool,
     /// Why; kept with the decision
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "half_measured")]
     reason: String,
 }
 

@@ -1,12 +1,22 @@
 //! The results of a run on standard output, and the status that they give.
 
+use super::advice;
 use super::exit::{CliError, Exit};
-use super::print::{print, width};
+use super::print::{print, say, width};
 use super::safe::{json_safe, safe};
 use crate::results::step::StepSummary;
 use crate::results::{export, row, step, table};
 use crate::run::event::RunEnd;
+use crate::run::folder::RunFolder;
 use crate::run::state::State;
+
+/// Says where the run is kept, and how one that did not come to its end goes on.
+pub(super) fn kept(folder: &RunFolder, state: &State) {
+    say(&format!("kept in {}", folder.path().display()));
+    if state.end != Some(RunEnd::Done) {
+        say(&format!("  {}   goes on", advice::command("resume", folder.path())));
+    }
+}
 
 /// Prints the results, if there are any, and says how the run ended.
 pub(super) fn show(state: &State, json: bool) -> Result<Exit, CliError> {

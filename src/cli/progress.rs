@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::print::say;
+use super::print::say_aside;
 use crate::engine::Stamp;
 use crate::measure::Phase;
 use crate::protocol::FailureReason;
@@ -36,7 +36,7 @@ pub(super) async fn show(mut view: View) {
                 let Some(line) = line else { return };
                 let told = told(&locked(), &line);
                 if let Some(told) = told {
-                    say(&told);
+                    say_aside(told).await;
                 }
                 if matches!(line.event, Event::RunEnded { .. }) {
                     return;
@@ -47,16 +47,19 @@ pub(super) async fn show(mut view: View) {
                 untroubled = changed.is_err();
                 let trouble = view.trouble.borrow_and_update().clone();
                 match trouble {
-                    Some(text) => say(&format!("PAUSED: {text}")),
-                    None if !untroubled => say("the run folder can be written again"),
+                    Some(text) => {
+                        say_aside(format!("PAUSED: {text}; once it can be written the run goes on by itself")).await;
+                    }
+                    None if !untroubled => say_aside("the run folder can be written again".to_owned()).await,
                     None => {}
                 }
             }
-            _ = ticks.tick() => {
+            // While nothing can be recorded nothing is sent.
+            _ = ticks.tick(), if view.trouble.borrow().is_none() => {
                 let running = running(&locked(), &view);
                 // A line that says the same as the one before says nothing.
                 if let Some((counts, line)) = running.filter(|(counts, _)| last.as_ref() != Some(counts)) {
-                    say(&line);
+                    say_aside(line).await;
                     last = Some(counts);
                 }
             }
@@ -132,11 +135,16 @@ pub(super) fn standing(state: &State) -> String {
     let run = state.started.as_ref().map_or("a run that has not begun", |started| started.run.as_str());
     let heading = state.steps.get(state.current).map(|step| heading(state, state.current, step));
     let pass = state.steps.get(state.current).and_then(|step| step.passes.last()).map(|pass| {
-        let ended = pass.requests.len();
-        format!(" · pass {} · {ended} of {} requests ended", pass.number, pass.planned)
+        let number = pass.number;
+        match (pass.planned, pass.requests.len()) {
+            (0, _) => format!(" · pass {number} · warm-up"),
+            (planned, ended) => format!(" · pass {number} · {ended} of {planned} requests ended"),
+        }
     });
+    let cautions = state.cautions.iter().fold(String::new(), |all, text| format!("{all}\ncaution: {text}"));
     let gate = state.gate.as_ref().map(|open| format!("\n{}", gate(state, open.step, &open.cause)));
-    format!("{run} · {}{}{}", heading.unwrap_or_default(), pass.unwrap_or_default(), gate.unwrap_or_default())
+    let parts = [heading.map(|heading| format!(" · {heading}")), pass, Some(cautions), gate];
+    std::iter::once(run.to_owned()).chain(parts.into_iter().flatten()).collect()
 }
 
 fn heading(state: &State, index: usize, step: &StepState) -> String {
@@ -187,11 +195,13 @@ fn running(state: &State, view: &View) -> Option<(String, String)> {
 
 /// Time left in this pass, from its own rate, and the passes that follow it.
 fn left(state: &State, pass: &PassState) -> String {
-    let Some(begun) = pass.requests.iter().filter_map(|request| request.times.sent).min() else {
+    // A pass that goes on has a rate of its own.
+    let attempt = pass.by_attempt().last().unwrap_or_default();
+    let Some(begun) = attempt.iter().filter_map(|request| request.times.sent).min() else {
         return String::new();
     };
     let elapsed = Stamp::now().since(begun).as_secs_f64();
-    let rest = pass.planned.saturating_sub(pass.requests.len()) as f64 * elapsed / pass.requests.len() as f64;
+    let rest = pass.planned.saturating_sub(pass.requests.len()) as f64 * elapsed / attempt.len() as f64;
     let more = passes_left(state);
     format!(" · about {rest:.0} s left in this pass, {more} more after it")
 }

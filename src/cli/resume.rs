@@ -2,11 +2,13 @@
 
 use super::exit::{CliError, Exit};
 use super::foreground::{self, Input};
+use super::launch::Launch;
 use super::print::say;
 use super::protocol_file::read_protocol;
-use super::run::Place;
+use super::run::{Place, leave};
 use super::which::{Wanted, which};
-use super::{ResumeArgs, attach, launch};
+use super::{ResumeArgs, attach};
+use crate::run::folder::RunFolder;
 use crate::run::prepare::Prepare;
 use crate::run::standing::FoundRun;
 
@@ -15,33 +17,48 @@ pub(super) fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     let place = Place::of(&args.output);
     place.can_ask(args.auto)?;
     let unattended = args.auto && place == Place::Foreground;
-    if unattended
-        && args.manner.half_measured().is_none()
-        && let Some(pass) = state.unfinished()
-    {
+    let nobody_is_asked = args.auto && place != Place::Attached;
+    let undecided = state.unfinished().filter(|_| args.manner.half_measured().is_none());
+    let half_measured = undecided.map(|pass| {
+        let (step, pass, count) = (state.current + 1, pass.number, pass.requests.len());
+        format!("step {step} pass {pass} is half measured, with {count} requests recorded")
+    });
+    if nobody_is_asked && let Some(pass) = half_measured {
         return Err(CliError::WrongUse(format!(
-            "step {} pass {} is half measured, with {} requests recorded, and nobody will be asked: add --complete or \
-             --repeat",
-            state.current + 1,
-            pass.number,
-            pass.requests.len()
+            "{pass}, and nobody will be asked: add --complete or --repeat"
         )));
     }
     let manner = args.manner.manner(args.auto, unattended);
     // What is wrong with the protocol's files is better said here than by a process without a terminal.
-    let prepared = Prepare::new(read_protocol(&folder.protocol(), &[])?)?;
+    let prepared = prepare(&folder)?;
     if place == Place::Foreground {
         let input = if args.auto { Input::None } else { Input::Lines };
         return foreground::take(prepared, folder, manner, input, args.output.json);
     }
     drop(prepared);
-    launch::launch(&folder, args.auto, args.manner.half_measured().as_ref())?;
     say(&format!("run folder: {}", folder.path().display()));
+    let launch = Launch { folder, auto: args.auto, half_measured: args.manner.half_measured() };
     match place {
         Place::Detached => {
-            say(&format!("it goes on by itself; `aforo attach {}` shows it", folder.path().display()));
-            Ok(Exit::Done)
+            let goes_on =
+                if args.auto { "it goes on by itself" } else { "it waits for a decision after each step" };
+            leave(&launch, state.next_seq, goes_on)
         }
-        _ => attach::follow(&folder, attach::From::Now, args.output.json),
+        _ => attach::follow(&launch.folder, Some(&launch), attach::From::Now, args.output.json),
     }
+}
+
+/// Reads a run's protocol and corpus.
+fn prepare(folder: &RunFolder) -> Result<Prepare, CliError> {
+    let prepared = Prepare::new(read_protocol(&folder.protocol(), &[])?);
+    prepared.map_err(|error| match CliError::from(error) {
+        CliError::WrongUse(text) => {
+            let protocol = folder.protocol();
+            CliError::WrongUse(format!(
+                "{text}\n{} names what this run was begun with: put it back there, as it was",
+                protocol.display()
+            ))
+        }
+        failed @ CliError::Failed(_) => failed,
+    })
 }

@@ -1,12 +1,17 @@
 //! `aforo run`: takes a protocol's steps, in a runner of its own or in the foreground.
 
+use std::fs;
 use std::io::IsTerminal as _;
 
+use super::begun::{self, Begun};
 use super::exit::{CliError, Exit};
 use super::foreground::{self, Input};
+use super::launch::Launch;
 use super::print::say;
 use super::protocol_file::read_protocol;
-use super::{OutputArgs, ProtocolArgs, RunArgs, attach, launch};
+use super::{OutputArgs, ProtocolArgs, RunArgs, advice, attach};
+use crate::run::folder::RunFolder;
+use crate::run::lock::is_held;
 use crate::run::prepare::{Manner, Prepare};
 
 /// Where a run is taken.
@@ -57,13 +62,39 @@ pub(super) fn take(protocol: &ProtocolArgs, output: &OutputArgs, auto: bool) -> 
         let input = if auto { Input::None } else { Input::Lines };
         return foreground::take(prepared, folder, manner, input, output.json);
     }
-    launch::launch(&folder, auto, None)?;
-    say(&format!("run folder: {}", folder.path().display()));
+    let launch = Launch { folder, auto, half_measured: None };
+    say(&format!("run folder: {}", launch.folder.path().display()));
     match place {
         Place::Detached => {
-            say(&format!("it goes on by itself; `aforo attach {}` shows it", folder.path().display()));
-            Ok(Exit::Done)
+            let what = if auto { "it goes on by itself" } else { "it waits for a decision after each step" };
+            leave(&launch, 0, what)
         }
-        _ => attach::follow(&folder, attach::From::Start, output.json),
+        _ => attach::follow(&launch.folder, Some(&launch), attach::From::Start, output.json),
+    }
+    .inspect_err(|_| discard_unbegun(&launch.folder))
+}
+
+/// Launches a run that is left to itself, and says what it will do. `from` is the first line of its journal that is to
+/// come.
+pub(super) fn leave(launch: &Launch, from: u64, what: &str) -> Result<Exit, CliError> {
+    launch.start()?.ready()?;
+    let path = launch.folder.path();
+    let what = match begun::wait(path, from, launch.half_measured.is_some())? {
+        Begun::Measuring => what,
+        Begun::Waiting => "it waits at a gate",
+        Begun::NotYet => "it looks for its engine still",
+    };
+    say(&format!("{what}\n  {}   follows it and decides", advice::command("attach", path)));
+    Ok(Exit::Done)
+}
+
+/// Removes the folder of a run that could not begin: nothing is recorded in it.
+fn discard_unbegun(folder: &RunFolder) {
+    let is_empty = fs::metadata(folder.journal()).map_or(true, |journal| journal.len() == 0);
+    if is_empty
+        && !is_held(folder)
+        && let Err(error) = fs::remove_dir_all(folder.path())
+    {
+        tracing::warn!(%error, "the folder of a run that did not begin is left");
     }
 }

@@ -1,6 +1,9 @@
 //! `aforo runner FOLDER`: the runner's own process. It is started by `run` and `resume`, not by people.
 
 use std::io::Write as _;
+use std::process::Command;
+
+use tracing_appender::non_blocking::WorkerGuard;
 
 use super::RunnerArgs;
 use super::exit::{CliError, Exit};
@@ -15,13 +18,14 @@ use crate::run::prepare::Prepare;
 use crate::run::runner::Runner;
 
 pub(super) fn execute(args: &RunnerArgs) -> Result<Exit, CliError> {
-    // Without a controlling terminal no hang-up reaches it. It fails for the leader of a process group, which is what
-    // somebody gets who starts this by hand; nothing depends on it then.
-    let _ = rustix::process::setsid();
+    // Without a controlling terminal no hang-up reaches it.
+    if rustix::process::setsid().is_err() {
+        return again();
+    }
     let runtime = foreground::runtime()?;
     let _in_runtime = runtime.enter();
-    let runner = match open(args) {
-        Ok(runner) => runner,
+    let (runner, _log) = match open(args) {
+        Ok(opened) => opened,
         Err(error) => {
             let wrong_use = matches!(error, CliError::WrongUse(_));
             shake_hands(&Handshake::Failed { text: error.said(), wrong_use });
@@ -45,7 +49,14 @@ pub(super) fn execute(args: &RunnerArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn open(args: &RunnerArgs) -> Result<Runner, CliError> {
+/// The leader of a process group cannot begin a session; a process that it starts can.
+fn again() -> Result<Exit, CliError> {
+    let program = std::env::current_exe().map_err(CliError::failed)?;
+    Command::new(program).args(std::env::args_os().skip(1)).spawn().map_err(CliError::failed)?;
+    Ok(Exit::Done)
+}
+
+fn open(args: &RunnerArgs) -> Result<(Runner, WorkerGuard), CliError> {
     let folder = RunFolder::open(&args.folder);
     let prepared = Prepare::new(read_protocol(&folder.protocol(), &[])?)?;
     foreground::open(prepared, folder, args.manner.manner(args.auto, false))

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::print::say;
+use super::print::say_aside;
 use crate::run::runner::Stopper;
 
 /// A file-size limit (`ulimit -f`) kills whoever writes past it, unless the signal is caught; then the write fails
@@ -30,7 +30,10 @@ pub(super) fn stop_on_signals(stopper: Stopper) -> std::io::Result<()> {
             if stopper.stop() {
                 std::process::exit(4);
             }
-            say("stopping; what is in flight is cancelled (once more: at once)");
+            // Not waited for: the second signal must be heard.
+            tokio::spawn(say_aside(
+                "stopping; what is in flight is cancelled (once more: at once)".to_owned(),
+            ));
         }
     });
     Ok(())

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::advice;
 use super::exit::CliError;
 use crate::run::standing::{FoundRun, run_folders};
 
@@ -44,14 +45,17 @@ fn one(run: FoundRun, wanted: Wanted) -> Result<FoundRun, CliError> {
     if wanted.takes(&run) {
         return Ok(run);
     }
-    let (name, path, state) = (run.folder.name(), run.folder.path().display(), run.standing.word());
+    let (name, state) = (run.folder.name(), run.standing.word());
+    let typed = |verb| advice::command(verb, run.folder.path());
     let advice = match wanted {
-        Wanted::Running if run.standing.is_resumable() => format!("`aforo resume {path}` takes it up again"),
-        Wanted::Running => "there is nothing to follow or stop; its results are in its folder".to_owned(),
-        Wanted::Resumable if run.standing.is_live() => format!("`aforo attach {path}` shows it"),
-        Wanted::Resumable => "every step was taken: start a new run".to_owned(),
+        Wanted::Running if run.standing.is_resumable() => {
+            format!("\n  {}   takes it up again", typed("resume"))
+        }
+        Wanted::Running => " there is nothing to follow or stop; its results are in its folder".to_owned(),
+        Wanted::Resumable if run.standing.is_live() => format!("\n  {}   shows it", typed("attach")),
+        Wanted::Resumable => " every step was taken: start a new run".to_owned(),
     };
-    Err(CliError::WrongUse(format!("{name} is {state}: {advice}")))
+    Err(CliError::WrongUse(format!("{name} is {state}:{advice}")))
 }
 
 fn named_run(name: &str, runs: &Path) -> Result<FoundRun, CliError> {
@@ -98,19 +102,22 @@ fn only(runs: &Path, wanted: Wanted) -> Result<FoundRun, CliError> {
 }
 
 fn folders(runs: &Path) -> Result<Vec<std::path::PathBuf>, CliError> {
-    run_folders(runs).map_err(|error| {
-        CliError::WrongUse(format!(
+    match run_folders(runs) {
+        // No run was ever taken here.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(CliError::WrongUse(format!(
             "{}: {error}; --runs names the folder in which runs are kept",
             runs.display()
-        ))
-    })
+        ))),
+        Ok(folders) => Ok(folders),
+    }
 }
 
 fn listed(what: &str, paths: &[&std::path::PathBuf]) -> String {
     let mut text = format!("{what}; name one:");
     for path in paths {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n  {}", path.display());
+        let _ = write!(text, "\n  {}", advice::typed(path));
     }
     text
 }

@@ -18,6 +18,11 @@ pub enum Trouble {
         /// What the engine said.
         text: String,
     },
+    /// The prefix cache could not be emptied, so that what comes next would find answers prepared.
+    CacheKept {
+        /// What the engine said.
+        text: String,
+    },
     /// Too many of the last requests brought no answer.
     ErrorRate {
         /// Requests without an answer.
@@ -35,6 +40,7 @@ impl Trouble {
         match self {
             Self::EngineGone { .. } => "engine-gone",
             Self::GpuLost { .. } => "gpu-lost",
+            Self::CacheKept { .. } => "cache-kept",
             Self::ErrorRate { .. } => "error-rate",
         }
     }
@@ -43,7 +49,7 @@ impl Trouble {
     pub fn is_total(&self) -> bool {
         match self {
             Self::EngineGone { .. } | Self::GpuLost { .. } => true,
-            Self::ErrorRate { .. } => false,
+            Self::CacheKept { .. } | Self::ErrorRate { .. } => false,
         }
     }
 }
@@ -53,6 +59,7 @@ impl fmt::Display for Trouble {
         match self {
             Self::EngineGone { text } => write!(f, "the engine no longer answers: {text}"),
             Self::GpuLost { text } => write!(f, "the engine can no longer use its GPU: {text}"),
+            Self::CacheKept { text } => write!(f, "the engine does not empty its prefix cache: {text}"),
             Self::ErrorRate { failed, of, limit } => write!(
                 f,
                 "{failed} of the last {of} requests brought no answer, more than the {} % that the protocol allows",
@@ -79,6 +86,11 @@ mod tests {
                 Trouble::GpuLost { text: "GPU is lost".to_owned() },
                 r#"{"gpu-lost":{"text":"GPU is lost"}}"#,
                 "the engine can no longer use its GPU: GPU is lost",
+            ),
+            (
+                Trouble::CacheKept { text: "answered 400".to_owned() },
+                r#"{"cache-kept":{"text":"answered 400"}}"#,
+                "the engine does not empty its prefix cache: answered 400",
             ),
             (
                 Trouble::ErrorRate { failed: 26, of: 50, limit: 0.5 },

@@ -106,7 +106,7 @@ pub static COLUMNS: &[Column] = &[
         "cut_by",
         "",
         "client",
-        "What cut the pass, the last time that something did: paused, disk, engine-gone, gpu-lost, error-rate or none; the journal has the whole reason.",
+        "What cut the pass, the last time that something did: paused, disk, engine-gone, gpu-lost, cache-kept, error-rate or none; the journal has the whole reason.",
         |r| Cell::Word(r.cut_by().map_or("none", CutCause::word).to_owned())
     ),
     column!(

@@ -124,6 +124,9 @@ fn verdict(step: &StepSummary<'_>) -> String {
 }
 
 fn failures(step: &StepSummary<'_>) -> String {
+    if step.rows().is_empty() {
+        return String::new();
+    }
     let counts = FailureReason::ALL
         .map(|reason| (reason, step.rows().iter().map(|row| row.failed(reason)).sum::<u64>()));
     let shown: Vec<_> =

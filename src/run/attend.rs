@@ -2,10 +2,13 @@
 
 use std::convert::Infallible;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
 use super::decision::{self, Choice, Decision, Who};
 use super::desk::{Answer, Order};
+use super::event::Event;
 use super::runner::Runner;
 use crate::measure::raise_open_files;
 
@@ -22,27 +25,50 @@ impl Deciding {
 impl Runner {
     /// Answers decisions for as long as it is polled.
     pub(super) async fn attend(&self, orders: Option<&mut mpsc::Receiver<Order>>) -> Infallible {
-        if let Some(orders) = orders {
-            while let Some(Order { decision, answer }) = orders.recv().await {
-                let said = self.answer(&decision).await;
-                // Whoever asked may have gone; what was decided stands.
-                let _ = answer.send(said);
+        let Some(orders) = orders else { return std::future::pending().await };
+        let mut answering = FuturesUnordered::new();
+        loop {
+            // One that waits for the disk must not keep a stop from being heard.
+            tokio::select! {
+                Some(Order { decision, answer }) = orders.recv() => answering.push(async move {
+                    let said = self.answer(&decision).await;
+                    // Whoever asked may have gone; what was decided stands.
+                    let _ = answer.send(said);
+                }),
+                Some(()) = answering.next() => {}
+                else => return std::future::pending().await,
             }
         }
-        std::future::pending().await
+    }
+
+    /// Stops although nothing can be written: the decision is, if the disk takes anything before the end.
+    fn stop_in_trouble(&self, decision: &Decision) -> Answer {
+        let step = match decision::check(&self.recorder.state(), decision) {
+            Ok(step) => step,
+            Err(refusal) => return Answer::Refused { why: refusal.to_string() },
+        };
+        let Decision { choice, reason, .. } = decision.clone();
+        let appended = self.recorder.append(Event::Decision { step, choice, who: Who::Person, reason });
+        self.stopper().stop();
+        match appended {
+            Ok(()) => Answer::Accepted,
+            Err(error) => Answer::Refused { why: error.to_string() },
+        }
     }
 
     async fn answer(&self, decision: &Decision) -> Answer {
         let refused = |why: String| Answer::Refused { why };
-        let trouble = self.recorder.trouble().borrow().clone();
-        if let Some(text) = trouble {
-            if decision.choice == Choice::Stop {
-                self.stopper().stop();
-                return Answer::Accepted;
+        let mut trouble = self.recorder.trouble();
+        let _one = tokio::select! {
+            biased;
+            Ok(text) = trouble.wait_for(Option::is_some) => {
+                if decision.choice == Choice::Stop {
+                    return self.stop_in_trouble(decision);
+                }
+                return refused(format!("nothing can be recorded now: {}", text.as_deref().unwrap_or_default()));
             }
-            return refused(format!("nothing can be recorded now: {text}"));
-        }
-        let _one = self.deciding.lock().await;
+            one = self.deciding.lock() => one,
+        };
         let checked = decision::check(&self.recorder.state(), decision);
         let step = match checked {
             Ok(step) => step,
@@ -53,7 +79,8 @@ impl Runner {
         {
             return refused(error.to_string());
         }
-        if let Err(error) = self.decide(step, decision.choice, Who::Person, decision.reason.clone()) {
+        let Decision { choice, reason, .. } = decision.clone();
+        if let Err(error) = self.recorder.append(Event::Decision { step, choice, who: Who::Person, reason }) {
             return refused(error.to_string());
         }
         let settled = self.settled().await;

@@ -199,6 +199,14 @@ fn new_value(state: &State, parameter: Parameter, value: u32) -> Result<(), Refu
             Setting::MAX_CONCURRENCY
         )));
     }
+    if let Some(started) = &state.started
+        && usize::try_from(value).is_ok_and(|value| value > started.documents)
+    {
+        let documents = started.documents;
+        return Err(Refusal(format!(
+            "{word} {value} is more than the {documents} documents: so many are never in flight"
+        )));
+    }
     if let Some((index, same)) =
         state.steps.iter().enumerate().find(|(_, step)| step.step.setting.value(parameter) == value)
     {

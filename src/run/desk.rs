@@ -12,7 +12,7 @@ const WAITING: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is in the journal.
+    /// It is in the journal; or, of a stop, it will be if the disk takes it.
     Accepted,
     /// It is not possible now.
     Refused {

@@ -51,9 +51,7 @@ impl Disk {
         let attempt = self.attempt();
         if attempt.is_some_and(|begun| now.duration_since(begun) >= HANGS) && !self.in_trouble() {
             let seconds = HANGS.as_secs();
-            self.tell(Some(format!(
-                "the disk of the run folder has not taken a write for {seconds} s; the run goes on by itself once it does"
-            )));
+            self.tell(Some(format!("the disk of the run folder has not taken a write for {seconds} s")));
         }
     }
 
@@ -75,11 +73,15 @@ fn sentence(error: &FolderError) -> String {
     let FolderError { path, source } = error;
     let advice = match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space on it",
-        io::ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+        // A limit that is raised in a shell is not this process's.
+        io::ErrorKind::FileTooLarge => &format!(
+            "raise its limit on the size of files: prlimit --pid {} --fsize=unlimited",
+            std::process::id()
+        ),
         _ => "make it writable again",
     };
     let free = free(path).map_or_else(String::new, |free| format!(" ({free} free on its file system)"));
-    format!("{} cannot be written: {source}{free}: {advice}; the run goes on by itself", path.display())
+    format!("{} cannot be written: {source}{free}: {advice}", path.display())
 }
 
 /// Space that is left for the file, as text. `None` when the system does not say.
@@ -111,7 +113,10 @@ mod tests {
         }
         let text = told.borrow_and_update().clone().unwrap();
         assert!(text.starts_with("/tmp/journal.jsonl cannot be written: "), "{text}");
-        assert!(text.contains(" free on its file system)") && text.ends_with("goes on by itself"), "{text}");
+        assert!(
+            text.contains(" free on its file system)") && text.ends_with("make it writable again"),
+            "{text}"
+        );
         disk.begin();
         disk.end(None);
         assert_eq!(*told.borrow_and_update(), None);
@@ -124,7 +129,7 @@ mod tests {
         let said = |kind| sentence(&error(kind));
         assert!(said(io::ErrorKind::StorageFull).contains("free space on it"));
         assert!(said(io::ErrorKind::QuotaExceeded).contains("free space on it"));
-        assert!(said(io::ErrorKind::FileTooLarge).contains("ulimit -f"));
+        assert!(said(io::ErrorKind::FileTooLarge).contains("prlimit --pid"));
         assert!(said(io::ErrorKind::ReadOnlyFilesystem).contains("make it writable again"));
     }
 

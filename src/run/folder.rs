@@ -54,7 +54,10 @@ impl RunFolder {
 
     /// An existing run folder.
     pub fn open(path: &Path) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // "." has a name too.
+        let whole = fs::canonicalize(path);
+        let name =
+            whole.as_deref().unwrap_or(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { path: path.to_owned(), name }
     }
 

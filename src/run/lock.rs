@@ -41,16 +41,53 @@ impl RunLock {
         // Not truncated: it may be another runner's.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(fail)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(LockError::Held { pid: holder(&mut file) }),
-            Err(errno) => return Err(fail(refused(errno)).into()),
+        while !try_lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(fail)? {
+            if !try_lock(&file, FlockOperation::NonBlockingLockShared).map_err(fail)? {
+                return Err(LockError::Held { pid: holder(&mut file) });
+            }
+            // Somebody only looks whether there is a runner.
+            flock(&file, FlockOperation::Unlock).map_err(|errno| fail(errno.into()))?;
+            std::thread::yield_now();
         }
         if let Err(error) = name_holder(&mut file) {
             // The lock holds all the same; only the message to a second runner says less.
             tracing::warn!(%error, "runner.lock does not name this process");
         }
         Ok(Self { _file: file })
+    }
+}
+
+/// Whether a runner that lives has this folder. It may go away at any time.
+///
+/// Asked of the lock and not of the socket: a copy of the folder names the same socket, and the socket's file may be
+/// cleaned away under a runner that lives.
+pub fn is_held(folder: &RunFolder) -> bool {
+    // A file that cannot be opened, or a file system without locks, has no holder: no runner would have begun.
+    let Ok(file) = File::open(folder.lock()) else { return false };
+    // Shared, so that those who look do not see each other.
+    matches!(try_lock(&file, FlockOperation::NonBlockingLockShared), Ok(false))
+}
+
+/// Waits until no runner has this folder.
+pub fn wait_until_free(folder: &RunFolder) -> Result<(), FolderError> {
+    let path = folder.lock();
+    let fail = |source| FolderError { path: path.clone(), source };
+    let file = File::open(&path).map_err(fail)?;
+    rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockShared))
+        .map_err(|errno| fail(refused(errno)))
+}
+
+/// The process that has a folder, as far as its lock says.
+pub fn held_by(folder: &RunFolder) -> Option<u32> {
+    holder(&mut File::open(folder.lock()).ok()?)
+}
+
+/// False when somebody else's lock is in the way.
+fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
+    match flock(file, operation) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(errno) => Err(refused(errno)),
     }
 }
 

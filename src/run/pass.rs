@@ -13,7 +13,8 @@ use super::runner::Runner;
 use super::scrape::Scrape;
 use crate::engine::clock::Clocks;
 use crate::engine::openai::{Isolation, Limits, RequestForm};
-use crate::measure::{Halt, Phase, PhaseEnd, Work};
+use crate::engine::pages::PageError;
+use crate::measure::{Halt, Phase, PhaseEnd, Trouble, Work};
 use crate::protocol::{Api, EngineKind};
 
 impl Runner {
@@ -66,6 +67,8 @@ impl Runner {
                 (PhaseEnd::Complete, _) => PassEnd::Complete,
                 (PhaseEnd::Stopped, _) => PassEnd::Stopped,
                 (PhaseEnd::Cut(trouble), _) => PassEnd::Cut(CutCause::Trouble(trouble)),
+                // A person who wants it to pause does so whether or not the disk fills meanwhile.
+                (PhaseEnd::Drained, _) if self.recorder.state().paused => PassEnd::Cut(CutCause::Paused),
                 (PhaseEnd::Drained, Some(text)) => PassEnd::Cut(CutCause::Disk { text }),
                 (PhaseEnd::Drained, None) => PassEnd::Cut(CutCause::Paused),
             };
@@ -134,9 +137,14 @@ impl Runner {
         work: Work,
     ) -> Result<(PhaseEnd, Option<String>), RunError> {
         let phase = work.phase;
-        if ready.found.isolation == Isolation::Reset {
-            ready.pages.reset_prefix_cache().await?;
+        // A probe is not measured: what it finds in the cache is of no account.
+        if ready.found.isolation == Isolation::Reset
+            && phase != Phase::Probe
+            && let Err(error) = ready.pages.reset_prefix_cache().await
+        {
+            return Ok((PhaseEnd::Cut(no_reset(&error)), None));
         }
+        self.rearm(phase).await;
         self.recorder.append(Event::PhaseStarted { id, phase, requests: work.picks.len() })?;
         let scrape = match &ready.found.found.metrics {
             Some(page) if phase == Phase::Measurement => Scrape::start(&ready.pages, page)
@@ -195,6 +203,26 @@ impl Runner {
         }
     }
 
+    /// Lets the load send again, whatever the phase before was drained for; unless a person paused the run by now.
+    async fn rearm(&self, phase: Phase) {
+        // Not between a person's pause and its taking effect.
+        let _one = tokio::select! {
+            one = self.deciding.lock() => one,
+            // The load sees it too.
+            () = self.halts() => return,
+        };
+        // A probe measures nothing: the pause comes after it.
+        let paused = phase != Phase::Probe && self.recorder.state().paused;
+        let wanted = if paused { Halt::Drain } else { Halt::No };
+        self.halt.send_if_modified(|halt| {
+            let differs = *halt != Halt::Now && *halt != wanted;
+            if differs {
+                *halt = wanted;
+            }
+            differs
+        });
+    }
+
     /// Sends nothing new; a run that is to end ends all the same.
     pub(super) fn drain(&self) {
         self.halt.send_if_modified(|halt| {
@@ -232,5 +260,14 @@ impl Runner {
         let state = self.recorder.state();
         let requests = state.pass(id).map_or(&[][..], |pass| &pass.requests);
         Ok(requests.iter().skip(before).filter(|request| request.answered()).count() as u64)
+    }
+}
+
+/// Why a phase cannot begin when the prefix cache cannot be emptied.
+fn no_reset(error: &PageError) -> Trouble {
+    let text = error.to_string();
+    match error {
+        PageError::Unreachable { .. } => Trouble::EngineGone { text },
+        PageError::Status { .. } => Trouble::CacheKept { text },
     }
 }

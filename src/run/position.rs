@@ -38,7 +38,9 @@ pub fn next(state: &State) -> Next {
     if let Some(pass) = state.unfinished() {
         let id = PassId { step, pass: pass.number };
         if pass.course == Course::Continue {
-            return Next::Complete(id);
+            // Paused after it was decided, before it could begin.
+            let paused = Next::OpenGate { step, cause: GateCause::Paused };
+            return if state.paused { paused } else { Next::Complete(id) };
         }
         let cause = match &pass.end {
             Some(PassEnd::Cut(cause)) => GateCause::Cut(cause.clone()),

@@ -12,6 +12,7 @@ use super::event::RunStarted;
 use super::folder::RunFolder;
 use super::plan::{self, Step};
 use super::runner::Runner;
+use super::state::{Ending, State};
 use crate::engine::openai::{Endpoint, Prepared};
 use crate::measure::{Trouble, raise_open_files};
 use crate::protocol::corpus::Corpus;
@@ -94,25 +95,29 @@ pub enum HalfMeasured {
 }
 
 impl Manner {
-    /// The decision that is taken at a gate without asking; `unfinished` when a pass waits there.
-    pub(super) fn rule(&self, cause: &GateCause, unfinished: bool) -> Option<(Who, Choice, String)> {
-        if let GateCause::Cut(CutCause::Disk { .. }) = cause {
-            return Some((Who::Rule, Choice::Continue, "the run folder can be written again".to_owned()));
-        }
+    /// The decision that is taken at a gate without asking.
+    pub(super) fn rule(&self, cause: &GateCause, state: &State) -> Option<(Who, Choice, String)> {
         let mut half_measured = self.half_measured.lock().unwrap_or_else(PoisonError::into_inner);
-        if unfinished && let Some((what, reason)) = half_measured.take() {
+        if state.unfinished().is_some()
+            && let Some((what, reason)) = half_measured.take()
+        {
             let choice = match what {
                 HalfMeasured::Complete => Choice::Continue,
                 HalfMeasured::Repeat => Choice::Repeat,
             };
             return Some((Who::Person, choice, reason));
         }
+        if let GateCause::Cut(CutCause::Disk { .. }) = cause {
+            return Some((Who::Rule, Choice::Continue, "the run folder can be written again".to_owned()));
+        }
         if !self.unattended || !cause.is_failure() {
             return None;
         }
         let choice = match cause {
-            // Another setting may serve better.
-            GateCause::Cut(CutCause::Trouble(Trouble::ErrorRate { .. })) => Choice::Next,
+            // Another setting may serve better; but a person wanted this pass to be the last.
+            GateCause::Cut(CutCause::Trouble(Trouble::ErrorRate { .. })) if state.ending == Ending::No => {
+                Choice::Next
+            }
             // Without an engine every further step would fail; the run can be resumed.
             _ => Choice::Stop,
         };

@@ -8,20 +8,20 @@ use tokio::sync::{mpsc, watch};
 use super::attend::Deciding;
 use super::cause::{CutCause, GateCause};
 use super::control::{Listener, Server, Sources};
-use super::decision::Choice;
 use super::desk::{Desk, Order};
 use super::error::RunError;
 use super::event::{Event, Line, PassEnd, RunEnd, RunResumed, RunStarted, SCHEMA};
 use super::folder::RunFolder;
 use super::lock::RunLock;
 use super::machine::{Machine, boot};
+use super::plan;
 use super::position::{self, Next};
 use super::prepare::{Manner, Prepare};
 use super::ready::Ready;
 use super::recorder::{Begun, Recorder};
 use super::recover::{Recovered, recover};
 use super::state::State;
-use crate::measure::{Halt, Live, LiveCounts};
+use crate::measure::{Halt, Live, LiveCounts, raise_open_files};
 use crate::protocol::Problem;
 
 /// A caution of the protocol without its place, which is one in the file that the person wrote and not in the copy.
@@ -89,14 +89,24 @@ impl Stopper {
 
 impl Runner {
     /// Takes the folder, reads what an earlier runner left in it, and listens for viewers.
-    pub(super) fn new(mut prepared: Prepare, folder: RunFolder, manner: Manner) -> Result<Self, RunError> {
+    pub(super) fn new(
+        mut prepared: Prepare,
+        folder: RunFolder,
+        mut manner: Manner,
+    ) -> Result<Self, RunError> {
         let lock = RunLock::take(&folder)?;
         let Recovered { state, bytes, faults } = recover(&folder)?;
         if let Some(started) = &state.started {
             prepared.is_still(started)?;
             prepared.steps = state.steps.iter().map(|step| step.step.clone()).collect();
+            // Among them those that decisions opened.
+            raise_open_files(plan::highest_concurrency(&prepared.steps))?;
         } else {
             folder.write_json("machine.json", &Machine::look())?;
+        }
+        if state.unfinished().is_none() {
+            // What was to become of a half-measured pass is not said of one that is cut later.
+            manner.half_measured = Mutex::default();
         }
         let listener = Listener::bind(&folder)?;
         let (notices, lines) = mpsc::unbounded_channel();
@@ -224,7 +234,11 @@ impl Runner {
                 }
                 Next::Take(id) | Next::Complete(id) => id,
             };
-            let Some(ready) = self.engine_for_pass(&mut engine).await? else { continue };
+            let Some(ready) = &engine else {
+                engine = self.engine_for_pass().await?;
+                // Whatever was decided while it was looked for holds.
+                continue;
+            };
             let end = match next {
                 Next::Complete(_) => self.complete_pass(ready, id).await?,
                 _ => self.take_pass(ready, id).await?,
@@ -236,23 +250,18 @@ impl Runner {
         }
     }
 
-    /// The engine, looked for when there is none; `None` when the run was stopped meanwhile, or waits at a gate because
-    /// there is nothing to go on with. An engine that was never there is an error: the protocol may be wrong.
-    async fn engine_for_pass<'e>(
-        &self,
-        engine: &'e mut Option<Ready>,
-    ) -> Result<Option<&'e Ready>, RunError> {
-        if engine.is_none() {
-            match self.ready().await {
-                Ok(ready) => *engine = ready,
-                Err(error) if error.is_engine() && self.has_measured() => {
-                    let step = self.recorder.state().current;
-                    self.open_gate(step, GateCause::NoEngine { text: error.to_string() }).await?;
-                }
-                Err(error) => return Err(error),
+    /// Looks for the engine; `None` when the run was stopped meanwhile, when the disk kept the probe from being sent, or
+    /// when the run waits at a gate because there is nothing to go on with. An engine that was never there is an error:
+    /// the protocol may be wrong.
+    async fn engine_for_pass(&self) -> Result<Option<Ready>, RunError> {
+        match self.ready().await {
+            Err(error) if error.is_engine() && self.has_measured() => {
+                let step = self.recorder.state().current;
+                self.open_gate(step, GateCause::NoEngine { text: error.to_string() }).await?;
+                Ok(None)
             }
+            found => found,
         }
-        Ok(engine.as_ref())
     }
 
     fn has_measured(&self) -> bool {
@@ -340,33 +349,11 @@ impl Runner {
     /// Opens a gate; a rule may close it at once.
     async fn open_gate(&self, step: usize, cause: GateCause) -> Result<(), RunError> {
         let _one = self.deciding.lock().await;
-        let unfinished = self.recorder.state().unfinished().is_some();
-        let rule = self.manner.rule(&cause, unfinished);
+        let rule = self.manner.rule(&cause, &self.recorder.state());
         self.recorder.append(Event::GateOpened { step, cause })?;
         if let Some((who, choice, reason)) = rule {
-            self.decide(step, choice, who, reason)?;
+            self.recorder.append(Event::Decision { step, choice, who, reason })?;
         }
         self.settled().await
-    }
-
-    /// Records a decision and lets the load go on, if it closes a gate.
-    pub(super) fn decide(
-        &self,
-        step: usize,
-        choice: Choice,
-        who: super::decision::Who,
-        reason: String,
-    ) -> Result<(), RunError> {
-        self.recorder.append(Event::Decision { step, choice, who, reason })?;
-        if choice.closes_gate() {
-            self.halt.send_if_modified(|halt| {
-                let drained = *halt == Halt::Drain;
-                if drained {
-                    *halt = Halt::No;
-                }
-                drained
-            });
-        }
-        Ok(())
     }
 }

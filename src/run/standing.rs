@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::cause::GateCause;
-use super::control::is_running;
 use super::event::{Event, RunEnd};
 use super::folder::RunFolder;
 use super::journal::{self, JournalError};
+use super::lock::is_held;
 use super::state::State;
 
 /// How a run stands.
@@ -71,7 +71,7 @@ impl FoundRun {
     pub fn look(path: &Path) -> Result<Self, JournalError> {
         let folder = RunFolder::open(path);
         // Asked first: a run that ends meanwhile is then seen with its end.
-        let live = is_running(path);
+        let live = is_held(&folder);
         let lines = match journal::read(&folder.journal()) {
             Ok(journal) => journal.lines,
             Err(JournalError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {

@@ -1,7 +1,6 @@
 //! A viewer's end of the control socket.
 
 use std::io;
-use std::os::unix::net::UnixStream as Probe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,11 +70,6 @@ impl From<serde_json::Error> for ConnectError {
     }
 }
 
-/// Whether a runner of this run is there. It may go away at any time.
-pub fn is_running(run_folder: &Path) -> bool {
-    Runner::read(run_folder).is_ok_and(|runner| Probe::connect(runner.socket).is_ok())
-}
-
 /// Connected to a runner.
 #[derive(Debug)]
 pub struct Viewer {
@@ -99,15 +93,18 @@ impl Viewer {
         &self.hello
     }
 
+    /// Hands decisions in without following.
+    pub fn remote(&self) -> Remote {
+        Remote { socket: self.wire.path.clone(), pid: self.hello.pid }
+    }
+
     /// Follows the journal from this line on; one that is still to come is waited for.
     pub async fn follow(self, from: u64) -> Result<(Events, Remote), ConnectError> {
-        let Self { mut wire, hello } = self;
+        let remote = self.remote();
+        let Self { mut wire, .. } = self;
         match wire.ask(Asked::Follow { from }).await? {
             Outcome::Refused { why } => Err(ConnectError::Refused { why }),
-            Outcome::Accepted => {
-                let remote = Remote { socket: wire.path.clone(), pid: hello.pid };
-                Ok((Events(wire), remote))
-            }
+            Outcome::Accepted => Ok((Events(wire), remote)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
@@ -10,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep;
 
 use super::lines::{LineError, Lines};
 use super::pulse::Pulse;
@@ -20,6 +22,9 @@ use crate::run::recorder::Committed;
 
 /// Decisions of one viewer that may wait for their answers; until one is there nothing more is read of it.
 const WAITING: usize = 4;
+
+/// Longest time that a connection may be open without asking for anything: it takes the place of others.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// One viewer.
 pub(super) struct Conversation {
@@ -53,6 +58,8 @@ enum Turn {
     Grown(bool),
     /// A live line may be sent.
     Tick,
+    /// The viewer has asked for nothing for a while.
+    Idle,
     /// The run is over.
     Close,
 }
@@ -100,6 +107,7 @@ impl Conversation {
             run: self.sources.run.clone(),
             pid: std::process::id(),
             next_seq: self.committed().next_seq,
+            trouble: self.sources.trouble.borrow().clone(),
         };
         self.say(&Said::Hello(hello)).await?;
         loop {
@@ -112,6 +120,7 @@ impl Conversation {
 
     async fn turn(&mut self) -> Turn {
         let behind = self.is_behind();
+        let idle = self.followed.is_none() && self.answers.is_empty();
         let waits = self.followed.is_some() && !behind && !self.complete;
         tokio::select! {
             heard = self.requests.next(), if self.answers.len() < WAITING => Turn::Heard(heard),
@@ -119,6 +128,7 @@ impl Conversation {
             grown = self.committed.changed(), if waits => Turn::Grown(grown.is_ok()),
             Some(()) = tick(self.followed.as_mut()) => Turn::Tick,
             () = ready(()), if behind => Turn::Behind,
+            () = sleep(LONGEST_SILENCE), if idle => Turn::Idle,
             () = over(&mut self.closed) => Turn::Close,
         }
     }
@@ -141,6 +151,14 @@ impl Conversation {
             Turn::Behind => self.relay().await?,
             Turn::Grown(grows) => self.complete = !grows,
             Turn::Tick => self.beat().await?,
+            Turn::Idle => {
+                let why = format!(
+                    "nothing was asked for {} s: this connection is closed",
+                    LONGEST_SILENCE.as_secs()
+                );
+                self.answer(Answered::refused(None, why)).await?;
+                return Ok(Next::Leave);
+            }
             Turn::Close => {
                 while self.is_behind() {
                     self.relay().await?;
@@ -185,7 +203,12 @@ impl Conversation {
                 self.followed = Some(Followed { tail, pulse, _place: place });
             }
             Err(error) => {
-                let why = format!("the journal cannot be read: {error}");
+                let journal = self.sources.journal.display();
+                let why = format!(
+                    "{journal} cannot be read: {error}; if the run folder was moved, move it back, or end the run in \
+                     order with: kill {}",
+                    std::process::id()
+                );
                 self.answer(Answered::refused(Some(id), why)).await?;
             }
         }

@@ -16,7 +16,7 @@ mod server;
 mod tail;
 pub mod wire;
 
-pub use client::{ConnectError, Events, Message, Remote, Viewer, is_running};
+pub use client::{ConnectError, Events, Message, Remote, Viewer};
 pub use place::{ListenError, Listener};
 pub use server::{Server, Sources};
 pub use wire::{Hello, Live};

@@ -31,7 +31,7 @@ pub enum ListenError {
         why: String,
     },
     /// The system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("the socket that viewers attach to cannot be made: {}: {source}; set TMPDIR to a folder of your own", path.display())]
     System {
         /// The file or folder.
         path: PathBuf,
@@ -74,7 +74,16 @@ pub struct Listener {
 impl Listener {
     /// Listens for viewers of this run. The caller holds the run's lock: what another runner left is replaced.
     pub fn bind(folder: &RunFolder) -> Result<Self, ListenError> {
-        Self::bind_under(&std::env::temp_dir(), folder)
+        let (temp, usual) = (std::env::temp_dir(), Path::new("/tmp"));
+        let bound = Self::bind_under(&temp, folder);
+        if let Err(ListenError::System { source, .. }) = &bound
+            && matches!(source.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+            && temp != usual
+        {
+            // A `TMPDIR` that cannot be written must not keep a run from being taken.
+            return Self::bind_under(usual, folder);
+        }
+        bound
     }
 
     fn bind_under(temp: &Path, folder: &RunFolder) -> Result<Self, ListenError> {

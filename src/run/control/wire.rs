@@ -27,7 +27,7 @@ use crate::run::desk::Answer;
 use crate::run::event::Schema;
 
 /// Version of what is said over the socket. A viewer refuses a newer major version.
-pub const CONTROL: Schema = Schema { major: 1, minor: 0 };
+pub const CONTROL: Schema = Schema { major: 1, minor: 1 };
 
 /// Longest line that a viewer may send, in bytes without its end.
 pub const LONGEST_REQUEST: usize = 64 * 1024;
@@ -45,6 +45,9 @@ pub struct Hello {
     pub pid: u32,
     /// The journal's next line: those before it are on the disk.
     pub next_seq: u64,
+    /// What keeps the journal from growing, as a sentence; `None` when nothing does.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 /// A look at what is not stored. At most five a second, only when something changed, and only to a viewer that has
