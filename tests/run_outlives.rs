@@ -18,43 +18,14 @@ use aforo::run::desk::Answer;
 use aforo::run::event::{Event, PassEnd, RunEnd};
 use aforo::run::journal;
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Signal, kill_process};
+use support::detached::{detached, is_alive, limit_files, over, runner_of, state_of};
 use support::stub::{self, Asked, Reply};
 use support::viewer::{Watch, set};
 use support::{RunFiles, Said, Workplace, measured, until, wait};
 
 /// About 0.1 s a request.
 const SLOW: &str = "engine.simulated.iteration=10ms";
-
-/// Starts a run that goes on by itself, and gives its folder.
-fn detached(place: &Workplace, more: &[&str]) -> RunFiles {
-    place.aforo(&[&["run", "protocol.toml", "--detach"], more].concat()).expect(0);
-    place.run_folder()
-}
-
-/// The process that takes a run.
-fn runner_of(files: &RunFiles) -> Pid {
-    let pid = fs::read_to_string(files.path.join("runner.lock")).unwrap();
-    Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
-}
-
-fn is_alive(pid: Pid) -> bool {
-    // A process that is dead and not yet reaped is not alive.
-    fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
-}
-
-/// Waits until the runner is gone: it writes `results.csv` after its last event.
-fn over(files: &RunFiles) {
-    let runner = runner_of(files);
-    until(|| !is_alive(runner));
-}
-
-fn state_of(place: &Workplace) -> String {
-    let listed: serde_json::Value =
-        serde_json::from_str(&place.aforo(&["list", "--json"]).expect(0).out).unwrap();
-    listed[0]["state"].as_str().unwrap().to_owned()
-}
 
 /// What a terminal was told so far. It is read all the time, so that the process behind it is never held up.
 struct Screen {
@@ -390,9 +361,7 @@ fn a_full_disk_pauses_the_run_and_it_goes_on_when_there_is_space() {
     let runner = runner_of(&files);
     place.wait_for(measured);
     let journal_path = files.path.join("journal.jsonl");
-    let limit = |bytes: Option<u64>| {
-        prlimit(Some(runner), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
-    };
+    let limit = |bytes| limit_files(runner, bytes);
     let full = fs::metadata(&journal_path).unwrap().len() + 1500;
     limit(Some(full));
     // Said where the person looks: by whoever is attached.
@@ -441,7 +410,7 @@ fn a_run_on_a_full_disk_can_be_stopped_and_resumed() {
     let runner = runner_of(&files);
     place.wait_for(measured);
     let full = fs::metadata(files.path.join("journal.jsonl")).unwrap().len() + 700;
-    prlimit(Some(runner), Resource::Fsize, Rlimit { current: Some(full), maximum: None }).unwrap();
+    limit_files(runner, Some(full));
     let log = files.path.join("aforo.log");
     until(|| fs::read_to_string(&log).unwrap().contains("cannot be written"));
     kill_process(runner, Signal::TERM).unwrap();
@@ -459,10 +428,111 @@ fn a_runner_that_cannot_begin_says_so_to_whoever_started_it() {
     let said = place.aforo(&["run", "protocol.toml", "--detach", "--set", "corpus.expect=7"]).expect(2);
     assert!(said.err.contains("expect"), "{}", said.err);
     // One that begins and finds no engine fails, and says why to whoever is attached or asks.
-    let files = detached(&place, &["--auto"]);
-    place.wait_for(|line| matches!(line.event, Event::RunEnded { .. }));
+    let said = place.aforo(&["run", "protocol.toml", "--auto", "--detach"]).expect(1);
+    assert!(said.err.contains("no engine answers there"), "{}", said.err);
     assert_eq!(state_of(&place), "failed");
     let listed = place.aforo(&["list"]).expect(0).out;
     assert!(listed.contains("no engine answers there"), "{listed}");
+    let files = place.run_folder();
+    over(&files);
     assert!(files.csv().is_empty());
+}
+
+#[test]
+fn a_copy_of_a_running_run_is_not_running() {
+    let place = Workplace::new(8);
+    let files = detached(&place, &[]);
+    let copy = place.path("elsewhere").join("copy");
+    fs::create_dir_all(copy.join("outputs")).unwrap();
+    for entry in fs::read_dir(&files.path).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+    }
+    assert!(copy.join("runner.json").exists());
+    let listed = place.aforo(&["list", "--runs", "elsewhere"]).expect(0).out;
+    assert!(listed.contains("interrupted"), "{listed}");
+    place.aforo(&["stop", "--runs", "elsewhere"]).expect(2);
+    assert!(is_alive(runner_of(&files)), "the run that was copied was stopped");
+    place.aforo(&["stop"]).expect(0);
+}
+
+#[test]
+fn a_runner_whose_socket_was_removed_is_told_of_and_can_be_ended() {
+    let place = Workplace::new(8);
+    let files = detached(&place, &[]);
+    let runner: serde_json::Value =
+        serde_json::from_slice(&fs::read(files.path.join("runner.json")).unwrap()).unwrap();
+    fs::remove_file(runner["socket"].as_str().unwrap()).unwrap();
+    let listed = place.aforo(&["list"]).expect(0).out;
+    assert!(listed.contains("its socket was removed"), "{listed}");
+    let pid = runner_of(&files);
+    for command in ["attach", "stop"] {
+        let said = place.aforo(&[command]).expect(2);
+        assert!(said.err.contains(&format!("kill {}", pid.as_raw_nonzero())), "{}", said.err);
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    until(|| !is_alive(pid));
+    assert_eq!(state_of(&place), "stopped");
+}
+
+#[test]
+fn a_run_whose_folder_was_moved_can_be_stopped() {
+    let place = Workplace::new(8);
+    let files = detached(&place, &[]);
+    let runner = runner_of(&files);
+    fs::rename(place.path("aforo-runs"), place.path("moved")).unwrap();
+    let said = place.aforo(&["attach", "--runs", "moved"]).expect(1);
+    assert!(said.err.contains("was moved, move it back"), "{}", said.err);
+    place.aforo(&["stop", "--runs", "moved"]).expect(0);
+    until(|| !is_alive(runner));
+}
+
+#[test]
+fn ctrl_c_before_the_runner_is_ready_leaves_a_run_that_is_told_of() {
+    let aforo = env!("CARGO_BIN_EXE_aforo");
+    for after_ms in [0, 5, 10, 20, 40, 80] {
+        let place = Workplace::new(8);
+        let (master, child) = in_terminal(&place, &[aforo, "run", "protocol.toml"]);
+        let screen = Screen::of(&*master);
+        let mut keys = master.take_writer().unwrap();
+        screen.wait_for("run folder:");
+        std::thread::sleep(Duration::from_millis(after_ms));
+        keys.write_all(b"\x03").unwrap();
+        gone(child);
+        drop((keys, master));
+        let said = screen.end();
+        assert!(said.contains("the run goes on") && said.contains("aforo stop"), "{after_ms} ms: {said}");
+        place.wait_for(|line| matches!(line.event, Event::GateOpened { .. }));
+    }
+}
+
+#[test]
+fn a_run_is_stopped_although_as_many_follow_it_as_may() {
+    let place = Workplace::new(8);
+    let files = detached(&place, &[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _watching: Vec<_> = (0..32).map(|_| runtime.block_on(Watch::attach(&files.path))).collect();
+    place.aforo(&["stop"]).expect(0);
+    assert_eq!(state_of(&place), "stopped");
+}
+
+#[test]
+fn a_folder_for_temporary_files_that_cannot_be_written_is_not_used() {
+    let place = Workplace::new(8);
+    // Not even the system's administrator makes a folder there.
+    let mut command = place.command(&["run", "protocol.toml", "--detach"]);
+    Said::of(wait(command.env("TMPDIR", "/sys").spawn().unwrap())).expect(0);
+    place.aforo(&["stop"]).expect(0);
+}
+
+#[test]
+fn commands_that_are_suggested_can_be_pasted() {
+    let place = Workplace::new(8);
+    let said = place.aforo(&["run", "protocol.toml", "--detach", "--runs", "my runs'"]).expect(0);
+    let line = said.err.lines().find(|line| line.starts_with("  aforo attach ")).unwrap();
+    let words = line.split_once("   follows").unwrap().0.trim().strip_prefix("aforo attach").unwrap();
+    let line = format!("cd / && exec \"$0\" stop {words}");
+    let stopping = std::process::Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_aforo")]).output();
+    Said::of(stopping.unwrap()).expect(0);
 }

@@ -229,7 +229,12 @@ fn a_full_disk_pauses_a_run_in_the_foreground_and_a_signal_ends_it_with_what_it_
     let mut child = limited(&place, 32 * 1024, &Workplace::run_arguments(&[]));
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let paused = lines.by_ref().map(|line| line.unwrap()).find(|line| line.starts_with("PAUSED")).unwrap();
-    assert!(paused.contains("cannot be written") && paused.contains("ulimit -f"), "{paused}");
+    assert!(
+        paused.contains("cannot be written")
+            && paused.contains("prlimit --pid")
+            && paused.contains("goes on by itself"),
+        "{paused}"
+    );
     signal(&child, Signal::TERM);
     let rest: Vec<_> = lines.map(|line| line.unwrap()).collect();
     assert_eq!(wait(child).status.code(), Some(1), "{rest:#?}");

@@ -26,6 +26,7 @@ fn fitted(text: &str, width: Option<usize>) -> String {
             .initial_indent(&line[..indent])
             .subsequent_indent(&further)
             .break_words(false)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
         textwrap::fill(line.trim_start(), options)
     });

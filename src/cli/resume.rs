@@ -18,7 +18,11 @@ pub(super) fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     place.can_ask(args.auto)?;
     let unattended = args.auto && place == Place::Foreground;
     let nobody_is_asked = args.auto && place != Place::Attached;
-    let undecided = state.unfinished().filter(|_| args.manner.half_measured().is_none());
+    let decided = args.manner.half_measured().filter(|_| state.unfinished().is_some());
+    if decided.is_none() && args.manner.half_measured().is_some() {
+        say("no pass is half measured: --complete and --repeat change nothing");
+    }
+    let undecided = state.unfinished().filter(|_| decided.is_none());
     let half_measured = undecided.map(|pass| {
         let (step, pass, count) = (state.current + 1, pass.number, pass.requests.len());
         format!("step {step} pass {pass} is half measured, with {count} requests recorded")
@@ -37,7 +41,7 @@ pub(super) fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     }
     drop(prepared);
     say(&format!("run folder: {}", folder.path().display()));
-    let launch = Launch { folder, auto: args.auto, half_measured: args.manner.half_measured() };
+    let launch = Launch { folder, auto: args.auto, half_measured: decided };
     match place {
         Place::Detached => {
             let goes_on =

@@ -199,14 +199,6 @@ fn new_value(state: &State, parameter: Parameter, value: u32) -> Result<(), Refu
             Setting::MAX_CONCURRENCY
         )));
     }
-    if let Some(started) = &state.started
-        && usize::try_from(value).is_ok_and(|value| value > started.documents)
-    {
-        let documents = started.documents;
-        return Err(Refusal(format!(
-            "{word} {value} is more than the {documents} documents: so many are never in flight"
-        )));
-    }
     if let Some((index, same)) =
         state.steps.iter().enumerate().find(|(_, step)| step.step.setting.value(parameter) == value)
     {
@@ -218,6 +210,14 @@ fn new_value(state: &State, parameter: Parameter, value: u32) -> Result<(), Refu
             false => "which was taken: repeat takes a step's passes once more at its gate",
         };
         return Err(Refusal(format!("{word} {value} is step {number}, {what}")));
+    }
+    if let Some(started) = &state.started
+        && usize::try_from(value).is_ok_and(|value| value > started.documents)
+    {
+        let documents = started.documents;
+        return Err(Refusal(format!(
+            "{word} {value} is more than the {documents} documents: so many are never in flight"
+        )));
     }
     Ok(())
 }

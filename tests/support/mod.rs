@@ -1,10 +1,12 @@
 //! A workplace in a temporary folder, the binary run in it, and what a run leaves behind.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod detached;
 pub mod recording;
 pub mod records;
 pub mod stub;
 pub mod tale;
+pub mod valve;
 pub mod viewer;
 
 use std::collections::HashMap;
