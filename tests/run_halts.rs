@@ -364,5 +364,9 @@ fn a_value_that_was_set_has_its_open_files_after_a_resumption_too() {
     over(&files);
     let state = files.state();
     let pass = state.steps[1].passes.last().unwrap();
-    assert!(pass.is_complete() && pass.requests.iter().all(|request| request.answered()), "{:?}", pass.end);
+    assert!(
+        pass.is_complete() && pass.requests.iter().all(aforo::measure::RequestRecord::answered),
+        "{:?}",
+        pass.end
+    );
 }

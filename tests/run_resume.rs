@@ -17,7 +17,7 @@ use aforo::run::state::State;
 use support::{RunFiles, Said, Workplace, id, wait};
 
 /// Moments at which a runner is killed.
-const KILLS: usize = 200;
+const KILLS: u32 = 200;
 const DOCUMENTS: usize = 24;
 
 /// A number that looks random and is the same in every run of the test: xorshift.
@@ -173,7 +173,7 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
     fs::remove_dir_all(bench.place.path("aforo-runs")).unwrap();
 
     let mut random = Random(0x5eed_cafe_f00d_d00d);
-    let (mut kills, mut runs, mut resumed_passes) = (0, 0, 0);
+    let (mut kills, mut runs, mut in_a_pass) = (0, 0, 0);
     while kills < KILLS {
         runs += 1;
         bench.engine.start_recording(1_000_000);
@@ -210,8 +210,8 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
         assert_eq!(state.end, Some(RunEnd::Done));
         assert_eq!(state.cautions, Vec::<String>::new());
         assert_eq!(verdicts(&files), undisturbed, "another table than without kills");
-        resumed_passes +=
-            state.steps.iter().flat_map(|step| &step.passes).filter(|pass| pass.attempts > 1).count();
+        in_a_pass +=
+            state.steps.iter().flat_map(|step| &step.passes).map(|pass| pass.attempts - 1).sum::<u32>();
 
         let answered = recorded(&files);
         for stream in bench.engine.records() {
@@ -226,8 +226,8 @@ fn kill_9_at_random_moments_loses_nothing_and_asks_nothing_twice() {
         }
         fs::remove_dir_all(bench.place.path("aforo-runs")).unwrap();
     }
-    println!("{kills} kills in {runs} runs; {resumed_passes} passes were completed after a kill");
-    assert!(resumed_passes > KILLS / 10, "most kills fell between passes: only {resumed_passes} in one");
+    println!("{kills} kills in {runs} runs; {in_a_pass} of the kills were in a pass that was then completed");
+    assert!(in_a_pass > KILLS / 4, "most kills fell between passes: only {in_a_pass} in one");
     bench.runtime.block_on(bench.engine.stop());
 }
 

@@ -22,17 +22,15 @@ impl Valve {
     /// A server behind this valve: warm-up and probe are answered at once. Other paths are answered by `page`.
     pub fn serve(&self, page: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> String {
         let valve = self.clone();
-        stub::start(move |asked| match asked.path.as_str() {
-            "/v1/chat/completions" => {
-                if asked.id.as_ref().is_some_and(|id| id.contains("-measurement-")) {
-                    valve.wait_turn();
-                }
-                Reply::Answer(stub::right_answer(&asked.user()), "stop")
+        stub::start(move |asked| {
+            if asked.path != "/v1/chat/completions" {
+                valve.wait_for_pages();
+                return page(asked);
             }
-            _ => {
-                valve.pass_page();
-                page(asked)
+            if asked.id.as_ref().is_some_and(|id| id.contains("-measurement-")) {
+                valve.wait_turn();
             }
+            Reply::Answer(stub::right_answer(&asked.user()), "stop")
         })
     }
 
@@ -51,7 +49,7 @@ impl Valve {
         counts.waiting -= 1;
     }
 
-    fn pass_page(&self) {
+    fn wait_for_pages(&self) {
         drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |counts| counts.pages_held).unwrap());
     }
 
