@@ -2,7 +2,7 @@
 
 use super::load::Capture;
 use super::trouble::Trouble;
-use crate::engine::openai::failure::is_gpu_lost;
+use crate::engine::openai::failure::{is_engine_dead, is_gpu_lost};
 use crate::protocol::FailureReason;
 
 /// Requests that the error rate is taken over. Fewer say little: half of ten may be chance or a bad corner of the
@@ -47,7 +47,10 @@ impl Vigil {
         self.failed = (self.failed << 1 | u64::from(failure.is_some())) & ((1 << WINDOW) - 1);
         self.ended = WINDOW.min(self.ended + 1);
         let (_, text) = failure?;
-        gpu_lost(capture).or_else(|| self.engine_gone(text)).or_else(|| self.error_rate())
+        gpu_lost(capture)
+            .or_else(|| engine_dead(capture))
+            .or_else(|| self.engine_gone(text))
+            .or_else(|| self.error_rate())
     }
 
     /// Nobody is there: as many requests in a row got no answer as were in flight when the first of them ended.
@@ -73,11 +76,22 @@ impl Vigil {
 /// The card is gone, or the engine's context on it. Said once is enough: no process gets such a context back, so that
 /// each further request would only fail in the same way.
 fn gpu_lost(capture: &Capture) -> Option<Trouble> {
+    let text = admitted(capture, is_gpu_lost)?;
+    Some(Trouble::GpuLost { text: text.to_owned() })
+}
+
+/// A server says that the engine behind it is gone. It would fail every further request, in a millisecond each.
+fn engine_dead(capture: &Capture) -> Option<Trouble> {
+    let text = admitted(capture, is_engine_dead)?;
+    Some(Trouble::EngineGone { text: text.to_owned() })
+}
+
+/// The failure's text, when the engine admits what `admits` looks for.
+fn admitted(capture: &Capture, admits: fn(&[u8]) -> bool) -> Option<&str> {
     // A refusal may repeat the request, whose text says nothing about the engine.
     let (_, text) = capture.failure().filter(|(reason, _)| *reason == FailureReason::Engine)?;
     let whole = capture.exchange.failure.as_ref().map_or("", |failure| &failure.whole);
-    let said = is_gpu_lost(text.as_bytes()) || is_gpu_lost(whole.as_bytes());
-    said.then(|| Trouble::GpuLost { text: text.to_owned() })
+    (admits(text.as_bytes()) || admits(whole.as_bytes())).then_some(text)
 }
 
 /// Whether the request says that nobody is there any more: no connection, one that broke, or nothing in time. One
@@ -201,6 +215,15 @@ mod tests {
         let said = seen(0.0, 1, &captures);
         assert!(said[..49].iter().all(Option::is_none));
         assert_eq!(said[49], Some(Trouble::ErrorRate { failed: 50, of: 50, limit: 0.0 }));
+    }
+
+    #[test]
+    fn a_server_that_admits_that_its_engine_is_dead_is_believed_at_once() {
+        let said = "status 500: EngineCore encountered an issue. See stack trace (above) for the root cause.";
+        let dead = failed(FailureReason::Engine, said);
+        assert_eq!(seen(1.0, 8, &[dead]), [Some(Trouble::EngineGone { text: said.to_owned() })]);
+        // The same words in a refusal may be the document's own.
+        assert_eq!(seen(1.0, 8, &[failed(FailureReason::Rejected, said)]), [None]);
     }
 
     #[test]

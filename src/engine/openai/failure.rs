@@ -167,6 +167,16 @@ pub fn is_gpu_lost(text: &[u8]) -> bool {
     GPU_LOST.iter().any(|known| text.contains(known))
 }
 
+/// What an engine's server says when the process behind it is gone, in lower case: vLLM since 0.8, and before.
+const ENGINE_DEAD: [&str; 3] =
+    ["enginecore encountered an issue", "enginedeaderror", "background loop has errored already"];
+
+/// Whether a server said that its engine is gone for good: it answers requests with failures until it ends too.
+pub fn is_engine_dead(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+    ENGINE_DEAD.iter().any(|known| text.contains(known))
+}
+
 /// Whether a body is a web page, by its type or by its first bytes.
 pub fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
     let starts = |text: &[u8], with: &str| {
