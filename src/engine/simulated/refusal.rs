@@ -9,9 +9,8 @@ pub(super) const CUDA_OUT_OF_MEMORY: &str = "CUDA out of memory. Tried to alloca
     in use. Of the allocated memory 76.40 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but \
     unallocated.";
 
-/// What vLLM says inside a stream when its engine process has failed.
-pub(super) const ENGINE_FAILED: &str =
-    "EngineCore encountered an issue. See stack trace (above) for the root cause.";
+/// What vLLM says of one request whose generation failed. The engine goes on; one that does not says so in other words.
+pub(super) const GENERATION_FAILED: &str = "Internal server error";
 
 /// A response with an error status.
 #[derive(Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use super::fault::{Cut, How, Instead};
 use super::hash;
 use super::metrics::{FinishedReason, SharedMetrics};
 use super::record::{Recorder, Stamps, now_ns};
-use super::refusal::{ENGINE_FAILED, Refusal};
+use super::refusal::{GENERATION_FAILED, Refusal};
 use super::request::{self, Generation, MODEL};
 use super::scheduler::Progress;
 use super::stream::{Answering, EventStream, Layout, Reply, Severed};
@@ -227,7 +227,7 @@ async fn answer_whole(mut answering: Answering) -> Result<Response<Reply>, Refus
             Progress::OutOfMemory => return Err(Refusal::out_of_memory()),
         }
     }
-    let failed = || Refusal::failure(StatusCode::INTERNAL_SERVER_ERROR, ENGINE_FAILED);
+    let failed = || Refusal::failure(StatusCode::INTERNAL_SERVER_ERROR, GENERATION_FAILED);
     if made < answering.length() {
         return Err(failed());
     }

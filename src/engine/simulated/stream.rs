@@ -16,7 +16,7 @@ use super::batch::Ticket;
 use super::event::{self, Finish, Usage, Writer};
 use super::fault::{Cut, Faults, How};
 use super::record::Stamps;
-use super::refusal::{CUDA_OUT_OF_MEMORY, ENGINE_FAILED};
+use super::refusal::{CUDA_OUT_OF_MEMORY, GENERATION_FAILED};
 use super::request::UsageReport;
 use super::scheduler::Progress;
 use super::token::Pieces;
@@ -155,7 +155,7 @@ impl Script {
 
     async fn cut(&self, how: How) -> Result<(), Severed> {
         match how {
-            How::Error => self.send_error(ENGINE_FAILED),
+            How::Error => self.send_error(GENERATION_FAILED),
             How::MemoryError => self.send_error(CUDA_OUT_OF_MEMORY),
             How::CloseClean => {}
             How::Reset => return sever().await,
