@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use aforo::run::folder::RunFolder;
+use aforo::run::lock::wait_until_free;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{RunFiles, Workplace, until};
@@ -28,6 +30,8 @@ pub fn is_alive(pid: Pid) -> bool {
 pub fn over(files: &RunFiles) {
     let runner = runner_of(files);
     until(|| !is_alive(runner));
+    // The last of its threads may hold its files still.
+    wait_until_free(&RunFolder::open(&files.path)).unwrap();
 }
 
 pub fn state_of(place: &Workplace) -> String {
