@@ -20,7 +20,7 @@ use support::detached::{detached, is_alive, limit_files, over, runner_of, state_
 use support::stub::{self, Asked, Reply};
 use support::valve::{Valve, models_only};
 use support::viewer::{Watch, set};
-use support::{RunFiles, Said, Workplace, measured, signal, wait};
+use support::{RunFiles, Said, Workplace, measured, signal, until, wait};
 
 /// So many are in flight at the baseline that a pass is sent at once.
 const ALL_AT_ONCE: &str = "baseline.concurrency=4";
@@ -168,7 +168,7 @@ async fn a_stop_is_heard_while_a_decision_waits_for_the_disk() {
     in_trouble(&mut watch).await;
     let said = place.aforo(&["stop", "--reason", "no space"]).expect(0);
     assert!(said.err.contains("took no more lines") && said.err.contains("aforo resume"), "{}", said.err);
-    assert!(!is_alive(runner));
+    until(|| !is_alive(runner));
     let Answer::Refused { why } = deciding.await.unwrap() else { panic!("it is in no journal") };
     assert!(why.contains("stopped") || why.contains("over"), "{why}");
     place.aforo(&["resume", "--auto"]).expect(0);
