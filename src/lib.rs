@@ -10,6 +10,8 @@
 //! | [`measure`] | how a pass is taken: clock, load, pass, record |
 //! | [`run`] | the steps of a run: events, their fold, the plan, the runner, the journal, the folder |
 //! | [`results`] | what it means: statistics, table, CSV, definitions of columns |
+//! | [`terminal`] | the terminal itself: capabilities, guard, input, safe text |
+//! | [`tui`] | what a person sees: model, actions, theme, one file per pane |
 //! | [`cli`] | one file per command |
 //!
 //! Nothing but `engine` knows HTTP. A run is a stream of [`run::event::Event`]s with one writer; every table and
@@ -22,3 +24,5 @@ pub mod protocol;
 pub mod quality;
 pub mod results;
 pub mod run;
+pub mod terminal;
+pub mod tui;

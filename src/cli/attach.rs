@@ -12,12 +12,16 @@ use super::print::say;
 use super::which::{Wanted, which};
 use super::{AttachArgs, advice, ask, foreground, outcome, progress};
 use crate::measure::LiveCounts;
+use crate::results::story;
 use crate::run::control::{ConnectError, Message, Remote, Viewer};
 use crate::run::event::{Event, Line, RunEnd};
 use crate::run::folder::RunFolder;
 use crate::run::runner::View;
 use crate::run::state::State;
 use crate::run::{journal, lock};
+use crate::terminal::capabilities::{Capabilities, Colours};
+use crate::tui::theme::Theme;
+use crate::tui::workbench::{self, Left};
 
 /// From where a run is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +34,31 @@ pub(super) enum From {
 
 pub(super) fn execute(args: &AttachArgs) -> Result<Exit, CliError> {
     let folder = which(args.run.as_deref(), &args.runs, Wanted::Running)?.folder;
-    follow(&folder, None, From::Now, args.json)
+    follow(&folder, None, &How { from: From::Now, lines: args.lines, json: args.json })
+}
+
+/// How a run is followed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// From where it is told, with lines.
+    pub(super) from: From,
+    /// With lines although there could be a screen.
+    pub(super) lines: bool,
+    /// The result as JSON at the end.
+    pub(super) json: bool,
+}
+
+/// What the terminal can show, if a screen is wanted and possible.
+fn screen(how: &How) -> Option<Capabilities> {
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if how.lines || !has_terminal {
+        return None;
+    }
+    let capabilities = Capabilities::of_environment();
+    if let Err(dumb) = &capabilities {
+        say(&format!("{dumb}: lines instead"));
+    }
+    capabilities.ok()
 }
 
 /// Why the following ended.
@@ -44,15 +72,10 @@ enum Over {
 }
 
 /// Follows a run, perhaps one that is only being launched, until it is over or the person leaves.
-pub(super) fn follow(
-    folder: &RunFolder,
-    launch: Option<&Launch>,
-    from: From,
-    json: bool,
-) -> Result<Exit, CliError> {
+pub(super) fn follow(folder: &RunFolder, launch: Option<&Launch>, how: &How) -> Result<Exit, CliError> {
     let runtime = foreground::runtime()?;
     let state = Arc::new(Mutex::new(State::default()));
-    let over = runtime.block_on(launch_and_watch(folder, launch, from, Arc::clone(&state)));
+    let over = runtime.block_on(launch_and_watch(folder, launch, how, Arc::clone(&state)));
     // The thread that reads the input cannot be called back.
     runtime.shutdown_background();
     let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -70,7 +93,7 @@ pub(super) fn follow(
             Ok(Exit::Stopped)
         }
         Over::Run => {
-            let shown = outcome::show(&state, json);
+            let shown = outcome::show(&state, how.json);
             outcome::kept(folder, &state);
             match state.end {
                 Some(RunEnd::Failed { why }) => Err(CliError::Failed(color_eyre::eyre::eyre!(why))),
@@ -83,7 +106,7 @@ pub(super) fn follow(
 async fn launch_and_watch(
     folder: &RunFolder,
     launch: Option<&Launch>,
-    from: From,
+    how: &How,
     state: Arc<Mutex<State>>,
 ) -> Result<Over, CliError> {
     // One listener for the whole time: a key pressed at any moment means that the person leaves.
@@ -96,7 +119,32 @@ async fn launch_and_watch(
             _ = interrupt.recv() => return Ok(Over::Left),
         }
     }
-    watch(folder, from, state, interrupt).await
+    match screen(how) {
+        Some(capabilities) => show(folder, capabilities, &state).await,
+        None => watch(folder, how.from, state, interrupt).await,
+    }
+}
+
+/// Follows with a screen.
+async fn show(
+    folder: &RunFolder,
+    capabilities: Capabilities,
+    state: &Mutex<State>,
+) -> Result<Over, CliError> {
+    let theme = match capabilities.colours {
+        Colours::None => "mono",
+        Colours::Sixteen => "default",
+    };
+    let theme = Theme::named(theme).map_err(CliError::failed)?;
+    let viewer = Viewer::connect(folder.path()).await.map_err(|error| unconnected(folder, error))?;
+    let shown = workbench::show(folder.path(), viewer, &theme, capabilities).await;
+    let (left, run) = shown.map_err(CliError::failed)?;
+    *state.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    Ok(match left {
+        Left::Running | Left::Gone => Over::Left,
+        Left::Over => Over::Run,
+        Left::Lost => Over::Lost,
+    })
 }
 
 async fn watch(
@@ -148,7 +196,7 @@ async fn watch(
                 let at = event.seq;
                 state.lock().unwrap_or_else(PoisonError::into_inner).take(*event);
                 if at + 1 == known {
-                    say(&progress::standing(&state.lock().unwrap_or_else(PoisonError::into_inner)));
+                    say(&story::standing(&state.lock().unwrap_or_else(PoisonError::into_inner)));
                     showing = view.take().map(|view| tokio::spawn(progress::show(view)));
                 }
                 if let Some(line) = copy {

@@ -6,8 +6,8 @@ use super::ProtocolArgs;
 use super::exit::{CliError, Exit};
 use super::print::print;
 use super::protocol_file::{read_protocol, show_cautions};
-use super::safe::safe;
 use crate::run::plan;
+use crate::terminal::safe::safe;
 
 pub(super) fn execute(args: &ProtocolArgs) -> Result<Exit, CliError> {
     let frozen = read_protocol(&args.protocol, &args.overrides)?;

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::exit::{CliError, Exit};
 use super::print::print;
-use super::safe::{json_safe, safe};
 use super::{ListArgs, foreground};
 use crate::run::control::{ConnectError, Viewer};
 use crate::run::event::PassEnd;
@@ -14,6 +13,7 @@ use crate::run::folder::RunFolder;
 use crate::run::lock::is_held;
 use crate::run::standing::{FoundRun, Standing, run_folders};
 use crate::run::state::State;
+use crate::terminal::safe::{json_safe, safe};
 
 pub(super) fn execute(args: &ListArgs) -> Result<Exit, CliError> {
     let folders = match run_folders(&args.runs) {

@@ -20,7 +20,6 @@ mod protocol_file;
 mod resume;
 mod run;
 mod runner;
-mod safe;
 mod schema;
 mod score;
 mod signals;
@@ -98,6 +97,9 @@ struct OutputArgs {
     /// Start the run and return at once; `aforo attach` shows it
     #[arg(long, conflicts_with_all = ["headless", "json"])]
     detach: bool,
+    /// Follow the run with lines instead of a screen
+    #[arg(long, conflicts_with_all = ["headless", "detach"])]
+    lines: bool,
     /// Print the result as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -121,6 +123,9 @@ struct AttachArgs {
     /// Folder in which run folders are
     #[arg(long, value_name = "DIR", default_value = "aforo-runs")]
     runs: PathBuf,
+    /// Follow with lines instead of a screen
+    #[arg(long)]
+    lines: bool,
     /// When the run is over, print its result as JSON instead of a table
     #[arg(long)]
     json: bool,

@@ -3,12 +3,12 @@
 use super::advice;
 use super::exit::{CliError, Exit};
 use super::print::{print, say, width};
-use super::safe::{json_safe, safe};
 use crate::results::step::StepSummary;
 use crate::results::{export, row, step, table};
 use crate::run::event::RunEnd;
 use crate::run::folder::RunFolder;
 use crate::run::state::State;
+use crate::terminal::safe::{json_safe, safe};
 
 /// Says where the run is kept, and how one that did not come to its end goes on.
 pub(super) fn kept(folder: &RunFolder, state: &State) {

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Write as _};
 
 use super::exit::CliError;
-use super::safe::safe;
 use crate::run::folder::FolderError;
+use crate::terminal::safe::safe;
 
 /// A line for the person. A terminal that is gone is no reason to end a measurement.
 pub(super) fn say(line: &str) {

@@ -1,5 +1,6 @@
 //! `aforo resume`: takes a run up again where its journal ends.
 
+use super::attach::How;
 use super::exit::{CliError, Exit};
 use super::foreground::{self, Input};
 use super::launch::Launch;
@@ -48,7 +49,10 @@ pub(super) fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
                 if args.auto { "it goes on by itself" } else { "it waits for a decision after each step" };
             leave(&launch, state.next_seq, goes_on)
         }
-        _ => attach::follow(&launch.folder, Some(&launch), attach::From::Now, args.output.json),
+        _ => {
+            let how = How { from: attach::From::Now, lines: args.output.lines, json: args.output.json };
+            attach::follow(&launch.folder, Some(&launch), &how)
+        }
     }
 }
 

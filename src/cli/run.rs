@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::IsTerminal as _;
 
+use super::attach::How;
 use super::begun::{self, Begun};
 use super::exit::{CliError, Exit};
 use super::foreground::{self, Input};
@@ -69,7 +70,10 @@ pub(super) fn take(protocol: &ProtocolArgs, output: &OutputArgs, auto: bool) -> 
             let what = if auto { "it goes on by itself" } else { "it waits for a decision after each step" };
             leave(&launch, 0, what)
         }
-        _ => attach::follow(&launch.folder, Some(&launch), attach::From::Start, output.json),
+        _ => {
+            let how = How { from: attach::From::Start, lines: output.lines, json: output.json };
+            attach::follow(&launch.folder, Some(&launch), &how)
+        }
     }
     .inspect_err(|_| discard_unbegun(&launch.folder))
 }

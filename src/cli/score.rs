@@ -12,13 +12,13 @@ use super::ScoreArgs;
 use super::exit::{CliError, Exit};
 use super::print::print;
 use super::protocol_file::{read_protocol, show_cautions};
-use super::safe::{json_safe, safe};
 use crate::protocol::FailureReason;
 use crate::protocol::corpus::Document;
 use crate::quality::{self, Judgement, Output, Verdict};
 use crate::run::batch;
 use crate::run::folder::{FolderError, write_atomically};
 use crate::run::outputs::{self, ReadOutput};
+use crate::terminal::safe::{json_safe, safe};
 
 pub(super) fn execute(args: &ScoreArgs) -> Result<Exit, CliError> {
     let frozen = read_protocol(&args.protocol, &[])?;

@@ -6,4 +6,5 @@ pub mod export;
 pub mod row;
 pub mod stats;
 pub mod step;
+pub mod story;
 pub mod table;

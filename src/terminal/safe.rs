@@ -27,8 +27,8 @@ pub fn json_safe(json: &str) -> String {
     })
 }
 
-/// Control characters, and the marks that reorder or hide what follows them.
-fn steers(c: char) -> bool {
+/// Whether a terminal would act on it: control characters, and the marks that reorder or hide what follows them.
+pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

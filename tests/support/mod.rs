@@ -162,7 +162,7 @@ impl Workplace {
 
 /// Waits until something is so.
 #[track_caller]
-pub fn until(is_so: impl Fn() -> bool) {
+pub fn until(mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < HANGS, "it never came to it");
