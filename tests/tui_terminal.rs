@@ -122,6 +122,8 @@ fn a_person_decides_with_keys_and_sees_the_table_at_the_end() {
     let mut pty = Pty::start(&place, &["run", "protocol.toml"], &[]);
     pty.shows("GATE");
     pty.shows("n next step");
+    // The figures come a moment after the line that they are about, though nothing else happens.
+    pty.shows("8 / 8  100.0 %");
     assert!(pty.screen().contains("SIMULATED"));
     pty.press("?");
     pty.shows("what is not possible now is refused");
@@ -213,12 +215,17 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_comes_back() {
     );
     let mut pty = Pty::program(&place, &["bash", "-c", &line], &[]);
     pty.shows("GATE");
+    pty.shows("8 / 8  100.0 %");
     pty.press("\x1a");
-    pty.shows("the shell");
-    pty.shows("GATE");
+    // It comes back at once: what the shell said is on a screen that is hidden by then.
+    let wrote = |pty: &Pty, text: &str| String::from_utf8_lossy(&pty.bytes.lock().unwrap()).contains(text);
+    until(|| wrote(&pty, "Stopped") && wrote(&pty, "the shell"));
+    pty.shows("8 / 8  100.0 %");
     pty.press("q");
     let said = pty.end();
     left_as_it_was(&said);
+    let shell = said.find("the shell").unwrap();
+    assert!(said[..shell].contains("\x1b[?1049l"), "{said:?}");
     assert_eq!(said.matches("\x1b[?1049h").count(), 2, "it was taken over again");
 }
 

@@ -34,7 +34,7 @@ pub(super) enum From {
 
 pub(super) fn execute(args: &AttachArgs) -> Result<Exit, CliError> {
     let folder = which(args.run.as_deref(), &args.runs, Wanted::Running)?.folder;
-    follow(&folder, None, &How { from: From::Now, lines: args.lines, json: args.json })
+    follow(&folder, None, How { from: From::Now, lines: args.lines, json: args.json })
 }
 
 /// How a run is followed.
@@ -49,7 +49,7 @@ pub(super) struct How {
 }
 
 /// What the terminal can show, if a screen is wanted and possible.
-fn screen(how: &How) -> Option<Capabilities> {
+fn screen(how: How) -> Option<Capabilities> {
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if how.lines || !has_terminal {
         return None;
@@ -72,7 +72,7 @@ enum Over {
 }
 
 /// Follows a run, perhaps one that is only being launched, until it is over or the person leaves.
-pub(super) fn follow(folder: &RunFolder, launch: Option<&Launch>, how: &How) -> Result<Exit, CliError> {
+pub(super) fn follow(folder: &RunFolder, launch: Option<&Launch>, how: How) -> Result<Exit, CliError> {
     let runtime = foreground::runtime()?;
     let state = Arc::new(Mutex::new(State::default()));
     let over = runtime.block_on(launch_and_watch(folder, launch, how, Arc::clone(&state)));
@@ -106,7 +106,7 @@ pub(super) fn follow(folder: &RunFolder, launch: Option<&Launch>, how: &How) -> 
 async fn launch_and_watch(
     folder: &RunFolder,
     launch: Option<&Launch>,
-    how: &How,
+    how: How,
     state: Arc<Mutex<State>>,
 ) -> Result<Over, CliError> {
     // One listener for the whole time: a key pressed at any moment means that the person leaves.

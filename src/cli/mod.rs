@@ -87,6 +87,7 @@ struct ProtocolArgs {
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 struct OutputArgs {
     /// Folder in which run folders are made
     #[arg(long, value_name = "DIR", default_value = "aforo-runs")]

@@ -43,16 +43,13 @@ pub(super) fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     drop(prepared);
     say(&format!("run folder: {}", folder.path().display()));
     let launch = Launch { folder, auto: args.auto, half_measured: decided };
-    match place {
-        Place::Detached => {
-            let goes_on =
-                if args.auto { "it goes on by itself" } else { "it waits for a decision after each step" };
-            leave(&launch, state.next_seq, goes_on)
-        }
-        _ => {
-            let how = How { from: attach::From::Now, lines: args.output.lines, json: args.output.json };
-            attach::follow(&launch.folder, Some(&launch), &how)
-        }
+    if place == Place::Detached {
+        let goes_on =
+            if args.auto { "it goes on by itself" } else { "it waits for a decision after each step" };
+        leave(&launch, state.next_seq, goes_on)
+    } else {
+        let how = How { from: attach::From::Now, lines: args.output.lines, json: args.output.json };
+        attach::follow(&launch.folder, Some(&launch), how)
     }
 }
 

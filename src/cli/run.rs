@@ -65,15 +65,12 @@ pub(super) fn take(protocol: &ProtocolArgs, output: &OutputArgs, auto: bool) -> 
     }
     let launch = Launch { folder, auto, half_measured: None };
     say(&format!("run folder: {}", launch.folder.path().display()));
-    match place {
-        Place::Detached => {
-            let what = if auto { "it goes on by itself" } else { "it waits for a decision after each step" };
-            leave(&launch, 0, what)
-        }
-        _ => {
-            let how = How { from: attach::From::Start, lines: output.lines, json: output.json };
-            attach::follow(&launch.folder, Some(&launch), &how)
-        }
+    if place == Place::Detached {
+        let what = if auto { "it goes on by itself" } else { "it waits for a decision after each step" };
+        leave(&launch, 0, what)
+    } else {
+        let how = How { from: attach::From::Start, lines: output.lines, json: output.json };
+        attach::follow(&launch.folder, Some(&launch), how)
     }
     .inspect_err(|_| discard_unbegun(&launch.folder))
 }

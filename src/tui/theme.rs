@@ -112,6 +112,7 @@ pub enum ThemeError {
 /// What a file says of a role.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "they are modifiers that a file names")]
 struct Written {
     fg: Option<String>,
     bg: Option<String>,

@@ -96,10 +96,9 @@ struct Counted {
 }
 
 impl Counted {
-    /// Whether they are to be computed again for this state.
-    fn is_due(&self, run: &State) -> bool {
-        let Some((at, took)) = self.last else { return true };
-        self.seq != run.next_seq && at.elapsed() >= COUNT.max(took * COUNT_SHARE)
+    /// Whether it is time to compute them again.
+    fn is_due(&self) -> bool {
+        self.last.is_none_or(|(at, took)| at.elapsed() >= COUNT.max(took * COUNT_SHARE))
     }
 }
 
@@ -187,10 +186,12 @@ impl Workbench {
                     self.model.answered(answer);
                     changed = true;
                 }
+                // Ticks go on until the figures are about the last line: what is due later must be drawn later.
                 _ = frames.tick(), if changed || self.is_behind() => {
-                    self.count();
-                    terminal.draw(|frame| view::draw(frame, &self.model, theme, capabilities))?;
-                    changed = false;
+                    if self.count() || changed {
+                        terminal.draw(|frame| view::draw(frame, &self.model, theme, capabilities))?;
+                        changed = false;
+                    }
                 }
                 heard = self.events.next(), if follows => {
                     changed = true;
@@ -210,19 +211,22 @@ impl Workbench {
         Ok(())
     }
 
+    /// Whether the figures are older than what is known.
     fn is_behind(&self) -> bool {
-        self.counted.is_due(&self.model.seen().run)
+        self.counted.last.is_none() || self.counted.seq != self.model.seen().run.next_seq
     }
 
-    fn count(&mut self) {
-        let run = &self.model.seen().run;
-        if !self.counted.is_due(run) {
-            return;
+    /// Computes the figures, if it is time to; true when they are new.
+    fn count(&mut self) -> bool {
+        if !self.is_behind() || !self.counted.is_due() {
+            return false;
         }
+        let run = &self.model.seen().run;
         let begun = Instant::now();
         let (figures, seq) = (Figures::of(run), run.next_seq);
         self.counted = Counted { last: Some((begun, begun.elapsed())), seq };
         self.model.count(figures);
+        true
     }
 
     /// Reads what the journal has beyond what came over the connection: a runner does not wait for a viewer that was

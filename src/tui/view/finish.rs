@@ -24,18 +24,15 @@ pub(super) fn finish(buffer: &mut Buffer, capabilities: Capabilities) {
 /// What stands for a character where there is only ASCII.
 fn in_ascii(symbol: &str) -> &'static str {
     match symbol {
-        "─" | "━" | "–" => "-",
+        "─" | "━" | "–" | "·" => "-",
         "│" => "|",
         "┌" | "┐" | "└" | "┘" | "┬" | "┴" | "├" | "┤" => "+",
         "█" => "#",
         "░" => ".",
-        "·" => "-",
-        "…" => "~",
+        "…" | "±" => "~",
         "✓" => "v",
-        "▸" => ">",
+        "▸" | "≥" => ">",
         "×" => "x",
-        "≥" => ">",
-        "±" => "~",
         _ => "?",
     }
 }
