@@ -292,3 +292,13 @@ fn a_pass_that_was_cut_by_the_disk_says_so() {
     assert!(screen(&watching(&tale), (80, 24)).contains("no space"));
     assert!(matches!(engine_gone(), CutCause::Trouble(_)));
 }
+
+#[test]
+fn the_readme_has_the_keys_as_they_are() {
+    let readme = include_str!("../README.md");
+    for entry in &aforo::tui::action::TABLE {
+        let keys: Vec<_> = entry.keys.iter().map(|key| format!("`{key}`")).collect();
+        let row = format!("| {} | {} | {} |", keys.join(" "), entry.short, entry.long);
+        assert!(readme.contains(&row), "{row}");
+    }
+}
