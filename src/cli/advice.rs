@@ -7,6 +7,11 @@ pub(super) fn command(verb: &str, run_folder: &Path) -> String {
     format!("aforo {verb} {}", typed(run_folder))
 }
 
+/// The command that shows the runs of a folder.
+pub(super) fn list(runs: &Path) -> String {
+    format!("aforo list --runs {}", typed(runs))
+}
+
 /// A path as a shell takes it. Whoever comes back over another connection is in another folder.
 pub(super) fn typed(path: &Path) -> String {
     let absolute = std::path::absolute(path);

@@ -120,7 +120,7 @@ async fn launch_and_watch(
         }
     }
     match screen(how) {
-        Some(capabilities) => show(folder, capabilities, &state).await,
+        Some(capabilities) => show(folder, capabilities, &state, interrupt).await,
         None => watch(folder, how.from, state, interrupt).await,
     }
 }
@@ -130,6 +130,7 @@ async fn show(
     folder: &RunFolder,
     capabilities: Capabilities,
     state: &Mutex<State>,
+    interrupt: Signal,
 ) -> Result<Over, CliError> {
     let theme = match capabilities.colours {
         Colours::None => "mono",
@@ -137,7 +138,7 @@ async fn show(
     };
     let theme = Theme::named(theme).map_err(CliError::failed)?;
     let viewer = Viewer::connect(folder.path()).await.map_err(|error| unconnected(folder, error))?;
-    let shown = workbench::show(folder.path(), viewer, &theme, capabilities).await;
+    let shown = workbench::show(folder.path(), viewer, &theme, capabilities, interrupt).await;
     let (left, run) = shown.map_err(CliError::failed)?;
     *state.lock().unwrap_or_else(PoisonError::into_inner) = run;
     Ok(match left {

@@ -1,9 +1,9 @@
 //! Starting a runner as a process of its own, which outlives this one and its terminal.
 
 use std::io::{BufRead as _, BufReader, Error, ErrorKind};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,23 @@ pub(super) struct Launched {
 impl Launch {
     /// Starts a runner. From here on it goes its own way: no key of this terminal reaches it.
     pub(super) fn start(&self) -> Result<Launched, CliError> {
+        loop {
+            let (status, launched) = self.spawn()?;
+            if status.success() {
+                return Ok(launched);
+            }
+            // Ctrl-C in the moment before it had a group of its own: whoever leaves wants the run to go on.
+            if status.signal() != Some(rustix::process::Signal::INT.as_raw()) {
+                let log = launched.log.display();
+                return Err(CliError::Failed(color_eyre::eyre::eyre!(
+                    "the runner could not be started ({status}); its last words are in {log}"
+                )));
+            }
+        }
+    }
+
+    /// Starts what starts the runner, and waits until it did.
+    fn spawn(&self) -> Result<(ExitStatus, Launched), CliError> {
         let log = self.folder.log();
         let log_file = append_to(&log).map_err(CliError::failed)?;
         let mut command = Command::new(std::env::current_exe().map_err(CliError::failed)?);
@@ -62,10 +79,9 @@ impl Launch {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).process_group(0);
         let mut started = command.spawn().map_err(CliError::failed)?;
         let said = started.stdout.take();
-        // It starts the runner in its own session and ends.
-        started.wait().map_err(CliError::failed)?;
-        said.map(|said| Launched { said, log })
-            .ok_or_else(|| CliError::failed(Error::from(ErrorKind::BrokenPipe)))
+        let status = started.wait().map_err(CliError::failed)?;
+        let said = said.ok_or_else(|| CliError::failed(Error::from(ErrorKind::BrokenPipe)))?;
+        Ok((status, Launched { said, log }))
     }
 }
 

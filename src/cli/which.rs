@@ -73,8 +73,9 @@ fn named_run(name: &str, runs: &Path) -> Result<FoundRun, CliError> {
     match matching[..] {
         [path] => FoundRun::look(path).map_err(CliError::failed),
         [] => Err(CliError::WrongUse(format!(
-            "there is no run {name} here or in {}; `aforo list` shows those that there are",
-            runs.display()
+            "there is no run {name} here or in {}\n  {}   shows those that there are",
+            runs.display(),
+            advice::list(runs)
         ))),
         _ => Err(CliError::WrongUse(listed(&format!("{name} begins the names of several runs"), &matching))),
     }
@@ -94,9 +95,10 @@ fn only(runs: &Path, wanted: Wanted) -> Result<FoundRun, CliError> {
     }
     found.pop().ok_or_else(|| {
         CliError::WrongUse(format!(
-            "no run in {} {}; `aforo list` shows those that there are, --runs names another folder",
+            "no run in {} {}; --runs names another folder\n  {}   shows those that there are",
             runs.display(),
-            wanted.words()
+            wanted.words(),
+            advice::list(runs)
         ))
     })
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ratatui::Frame;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
@@ -56,13 +57,16 @@ pub enum WorkbenchError {
     Journal(#[from] journal::JournalError),
 }
 
-/// Shows a run until the person leaves; gives the last state.
+/// Shows a run until the person leaves; gives the last state. `interrupt` was listened to since before the terminal was
+/// taken: a Ctrl-C of then leaves too.
 pub async fn show(
     run_folder: &Path,
     viewer: Viewer,
     theme: &Theme,
     capabilities: Capabilities,
+    interrupt: Signal,
 ) -> Result<(Left, State), WorkbenchError> {
+    let mut signals = Signals::listen(interrupt)?;
     let known = viewer.hello().next_seq;
     let (events, remote) = viewer.follow(0).await?;
     let mut terminal = Terminal::take()?;
@@ -73,7 +77,10 @@ pub async fn show(
         counted: Counted::default(),
         answers: mpsc::unbounded_channel(),
     };
-    let left = bench.run(run_folder, &mut terminal, theme, capabilities).await?;
+    let left = bench.run(run_folder, &mut terminal, &mut signals, |frame, model| {
+        view::draw(frame, model, theme, capabilities);
+    });
+    let left = left.await?;
     drop(terminal);
     Ok((left, bench.model.seen().run.clone()))
 }
@@ -118,9 +125,9 @@ enum Asked {
 }
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    fn listen(interrupt: Signal) -> io::Result<Self> {
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
+            interrupt,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
             stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
@@ -142,11 +149,10 @@ impl Workbench {
         &mut self,
         run_folder: &Path,
         terminal: &mut Terminal,
-        theme: &Theme,
-        capabilities: Capabilities,
+        signals: &mut Signals,
+        draw: impl Fn(&mut Frame<'_>, &Model),
     ) -> Result<Left, WorkbenchError> {
         let mut input = input::listen();
-        let mut signals = Signals::listen()?;
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut changed = true;
@@ -189,7 +195,7 @@ impl Workbench {
                 // Ticks go on until the figures are about the last line: what is due later must be drawn later.
                 _ = frames.tick(), if changed || self.is_behind() => {
                     if self.count() || changed {
-                        terminal.draw(|frame| view::draw(frame, &self.model, theme, capabilities))?;
+                        terminal.draw(|frame| draw(frame, &self.model))?;
                         changed = false;
                     }
                 }
