@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Error, ErrorKind};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 
 use serde::{Deserialize, Serialize};
@@ -51,9 +51,9 @@ impl Launch {
             }
             // Ctrl-C in the moment before it had a group of its own: whoever leaves wants the run to go on.
             if status.signal() != Some(rustix::process::Signal::INT.as_raw()) {
-                let log = launched.log.display();
+                let said = last_words(&launched.log);
                 return Err(CliError::Failed(color_eyre::eyre::eyre!(
-                    "the runner could not be started ({status}); its last words are in {log}"
+                    "the runner could not be started ({status}): {said}"
                 )));
             }
         }
@@ -97,9 +97,30 @@ impl Launched {
                 Err(CliError::Failed(color_eyre::eyre::eyre!(text)))
             }
             Err(_) => Err(CliError::Failed(color_eyre::eyre::eyre!(
-                "the runner ended before it was ready; its last words are in {}",
-                self.log.display()
+                "the runner ended before it was ready: {}",
+                last_words(&self.log)
             ))),
         }
+    }
+}
+
+/// The last line of a runner's log. The log itself may go with the folder of a run that did not begin.
+fn last_words(log: &Path) -> String {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or_else(|| "it said nothing".to_owned(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_the_last_line_that_says_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("aforo.log");
+        assert_eq!(last_words(&log), "it said nothing");
+        std::fs::write(&log, "first\nkilled by x\n\n").unwrap();
+        assert_eq!(last_words(&log), "killed by x");
     }
 }

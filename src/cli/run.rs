@@ -91,7 +91,11 @@ pub(super) fn leave(launch: &Launch, from: u64, what: &str) -> Result<Exit, CliE
 
 /// Removes the folder of a run that could not begin: nothing is recorded in it.
 fn discard_unbegun(folder: &RunFolder) {
-    let is_empty = fs::metadata(folder.journal()).map_or(true, |journal| journal.len() == 0);
+    let is_empty = match fs::metadata(folder.journal()) {
+        Ok(journal) => journal.len() == 0,
+        // Whatever else keeps it from being looked at, there may be something in it.
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
     if is_empty
         && !is_held(folder)
         && let Err(error) = fs::remove_dir_all(folder.path())

@@ -6,6 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget as _};
 
 use super::Scene;
+use crate::results::row::PassStatus;
 use crate::run::state::State;
 use crate::tui::figures::PassFigures;
 use crate::tui::theme::Role;
@@ -26,11 +27,14 @@ fn counts(scene: Scene<'_>) -> Option<Counts> {
     let ended = ended(&seen.run, pass);
     let active = seen.live.map(|live| live.in_flight);
     let planned = u64::try_from(pass.planned).unwrap_or(u64::MAX);
-    let under_way = u64::from(active.unwrap_or_default());
+    // Of a pass that is over nothing is under way.
+    let under_way = if pass.status == PassStatus::Running { active } else { Some(0) };
+    let waiting = |under_way: u32| planned.saturating_sub(ended).saturating_sub(u64::from(under_way));
     Some(Counts {
         active,
-        waiting: (planned > 0).then(|| planned.saturating_sub(ended).saturating_sub(under_way)),
-        finished: ended.saturating_sub(failed),
+        waiting: under_way.filter(|_| planned > 0).map(waiting),
+        // From the same moment as the failures.
+        finished: u64::try_from(pass.ended).unwrap_or(u64::MAX).saturating_sub(failed),
         failed,
     })
 }
